@@ -1,0 +1,24 @@
+"""Fixtures that every room may use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository's root."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def public_data() -> Path:
+    """Public recordings kept beside the repository; never part of it."""
+    path = ROOT.parent / "shared" / "data" / "public"
+    if not path.is_dir():
+        pytest.skip(f"public recordings are not beside this checkout ({path.relative_to(ROOT.parent)} is absent)")
+    return path
