@@ -112,8 +112,8 @@ class MotionFigures(Record):
     rms_jerk: float | None = Field(default=None, description="rad/s^3, over all joints")
     rms_jerk_per_joint: list[float] = Field(default_factory=list)
     worst_joint_jerk: str | None = None
-    ldlj: float | None = Field(default=None, description="log dimensionless jerk of the joint-speed norm; nearer 0 is smoother")
-    sparc: float | None = Field(default=None, description="spectral arc length of the joint-speed norm; nearer 0 is smoother")
+    ldlj: float | None = Field(default=None, description="log dimensionless jerk of joint speed; nearer 0 is smoother")
+    sparc: float | None = Field(default=None, description="spectral arc length of joint speed; nearer 0 is smoother")
     idle_fraction: UnitInterval | None = Field(default=None, description="share of steps below the idle speed")
     reversals: int | None = Field(default=None, description="direction reversals, summed over joints")
     speed_peaks: int | None = Field(default=None, description="peaks of the joint-speed norm")
@@ -180,8 +180,8 @@ class CameraHealth(Record):
     not_advancing: int = Field(default=0, ge=0, description="frames dropped because their stamp did not advance")
     rate_hz: float | None = None
     last_frame_ns: int | None = Field(default=None, description="stamp of the newest frame")
-    frozen_since_ns: int | None = Field(default=None, description="stamp of the first of the identical frames now showing")
-    dark_since_ns: int | None = Field(default=None, description="stamp of the first of the dark frames now showing")
+    frozen_since_ns: int | None = Field(default=None, description="first of the identical frames now showing")
+    dark_since_ns: int | None = Field(default=None, description="first of the dark frames now showing")
     luminance: float | None = Field(default=None, description="mean luma of the newest frame, 0..255")
     contrast: float | None = Field(default=None, description="standard deviation of luma of the newest frame, 0..128")
 
@@ -221,7 +221,7 @@ class Severity(str, Enum):
 class Event(Record):
     """Something the operator should know, from its onset to its end."""
 
-    event_id: int = Field(ge=0, description="counts up within the episode; the same id when an event escalates or clears")
+    event_id: int = Field(ge=0, description="counts up within the episode; kept when it escalates or clears")
     episode_id: str
     kind: EventKind
     severity: Severity

@@ -1,1 +1,1 @@
-
+"""Detectors: what the monitor notices, how it debounces it, and how its thresholds are calibrated."""

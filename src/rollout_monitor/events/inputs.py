@@ -1,0 +1,127 @@
+"""Detectors on the streams themselves: CAMERA_*, JOINTS_*, MODEL_*."""
+
+from __future__ import annotations
+
+from rollout_monitor.events.alarm import Finding
+from rollout_monitor.events.settings import InputSettings
+from rollout_monitor.records import CameraHealth, JointHealth, Severity
+
+_NS = 1_000_000_000
+
+
+def camera_lost(health: CameraHealth, settings: InputSettings) -> Finding:
+    """No frame for longer than the limit; its onset is the last frame."""
+    if health.last_frame_ns is None:
+        return Finding(health.stamp_ns, None, over=False)
+    age_s = (health.stamp_ns - health.last_frame_ns) / _NS
+    if age_s >= settings.camera_lost_s:
+        return Finding(
+            health.stamp_ns,
+            Severity.ERROR,
+            over=False,
+            onset_ns=health.last_frame_ns,
+            reason=f"camera {health.camera}: no frame for {age_s:.1f} s",
+            values={"age_s": age_s},
+        )
+    return Finding(health.stamp_ns, None, over=True, reason=f"camera {health.camera}: frames arrive again")
+
+
+def camera_frozen(health: CameraHealth, settings: InputSettings) -> Finding:
+    """Identical frames with advancing stamps."""
+    since = health.frozen_since_ns
+    newest = health.last_frame_ns
+    if since is not None and newest is not None:
+        held_s = (newest - since) / _NS
+        if held_s >= settings.camera_frozen_s:
+            return Finding(
+                health.stamp_ns,
+                Severity.ERROR,
+                over=False,
+                onset_ns=since,
+                reason=f"camera {health.camera}: the same picture for {held_s:.1f} s while stamps advance",
+                values={"held_s": held_s},
+            )
+    return Finding(
+        health.stamp_ns, None, over=since is None, reason=f"camera {health.camera}: the picture changes again"
+    )
+
+
+def camera_dark(health: CameraHealth, settings: InputSettings) -> Finding:
+    """Exposure collapsed or the lens is covered."""
+    since = health.dark_since_ns
+    newest = health.last_frame_ns
+    if since is not None and newest is not None:
+        held_s = (newest - since) / _NS
+        if held_s >= settings.camera_dark_s:
+            return Finding(
+                health.stamp_ns,
+                Severity.ERROR,
+                over=False,
+                onset_ns=since,
+                reason=f"camera {health.camera}: picture is dark or covered for {held_s:.1f} s",
+                values={"held_s": held_s, "luminance": health.luminance or 0.0, "contrast": health.contrast or 0.0},
+            )
+    return Finding(health.stamp_ns, None, over=since is None, reason=f"camera {health.camera}: the picture is back")
+
+
+def joints_lost(now_ns: int, last_ns: int | None, settings: InputSettings) -> Finding:
+    """No joint state for longer than the limit; judged only once joints have been seen."""
+    if last_ns is None:
+        return Finding(now_ns, None, over=False)
+    age_s = (now_ns - last_ns) / _NS
+    if age_s >= settings.joints_lost_s:
+        return Finding(
+            now_ns,
+            Severity.ERROR,
+            over=False,
+            onset_ns=last_ns,
+            reason=f"no joint state for {age_s:.1f} s",
+            values={"age_s": age_s},
+        )
+    return Finding(now_ns, None, over=True, reason="joint states arrive again")
+
+
+def model_silent(now_ns: int, last_ns: int | None, start_ns: int, settings: InputSettings, *, lost: bool) -> Finding:
+    """MODEL_LATE (``lost=False``) or MODEL_LOST: the newest estimate is older than the limit.
+
+    Before the first estimate the episode's start counts, so a model that never answers is found too.
+    """
+    since_ns = start_ns if last_ns is None else last_ns
+    age_s = (now_ns - since_ns) / _NS
+    limit_s = settings.model_lost_s if lost else settings.model_late_s
+    if age_s >= limit_s:
+        what = "the progress model is gone" if lost else "the progress model is late"
+        return Finding(
+            now_ns,
+            Severity.ERROR if lost else Severity.WARN,
+            over=False,
+            onset_ns=since_ns,
+            reason=f"{what}: no estimate for {age_s:.1f} s" + ("; going on with the joints alone" if lost else ""),
+            values={"age_s": age_s},
+        )
+    return Finding(now_ns, None, over=last_ns is not None, reason="estimates arrive again")
+
+
+class JointsInvalidDetector:
+    """The joint stream carries non-finite or malformed values."""
+
+    def __init__(self, settings: InputSettings) -> None:
+        self._settings = settings
+        self._before: JointHealth | None = None
+
+    def update(self, stamp_ns: int, health: JointHealth) -> Finding:
+        """Judge what came since the summary before."""
+        before, self._before = self._before, health
+        if before is None or health.received <= before.received:
+            return Finding(stamp_ns, None, over=False)
+        received = health.received - before.received
+        bad = health.non_finite + health.malformed - before.non_finite - before.malformed
+        if bad >= self._settings.joints_invalid_share * received:
+            return Finding(
+                stamp_ns,
+                Severity.ERROR,
+                over=False,
+                reason=f"joint states carry non-finite or malformed values: {bad} in {received} messages",
+                values={"bad": float(bad), "received": float(received)},
+            )
+        return Finding(stamp_ns, None, over=True, reason="joint states are sound again")
