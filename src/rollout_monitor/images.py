@@ -1,0 +1,235 @@
+"""Pictures in and out of bytes: ROS image encodings, compressed images, JPEG.
+
+Everything that leaves this module is an ``RgbImage`` (height, width, 3), uint8, RGB, tight rows. The mapping of every
+encoding is fixed, so a frame gives the same picture whenever and wherever it is decoded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from rollout_monitor.errors import InputError
+from rollout_monitor.frames import RgbImage
+
+Buffer: TypeAlias = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
+
+DEPTH_WHITE_M = 5.0
+"""Depth drawn as white. 16UC1 is in millimetres and 32FC1 in metres (REP-118); the scale never depends on the frame."""
+
+JPEG_QUALITY = 85
+"""Quality of pictures kept beside a report: no visible blocking at 640x480, about 40 kB."""
+
+STATISTICS_SAMPLES = 128
+"""Luminance and contrast look at no more than this many rows and columns."""
+
+_BYTES_PER_PIXEL = {
+    **dict.fromkeys(["rgb8", "bgr8", "8UC3"], 3),
+    **dict.fromkeys(["rgba8", "bgra8", "8UC4", "32FC1"], 4),
+    **dict.fromkeys(["mono16", "16UC1", "yuv422", "uyvy", "yuv422_yuy2", "yuyv"], 2),
+    **dict.fromkeys(["mono8", "8UC1", "bayer_rggb8", "bayer_bggr8", "bayer_gbrg8", "bayer_grbg8"], 1),
+}
+
+# OpenCV names a Bayer pattern by its second row's second and third pixel; the *2RGB codes below spell it out.
+_CONVERSIONS = {
+    "bgr8": cv2.COLOR_BGR2RGB,
+    "8UC3": cv2.COLOR_BGR2RGB,  # three unnamed channels are BGR, as OpenCV and RViz take them
+    "rgba8": cv2.COLOR_RGBA2RGB,
+    "bgra8": cv2.COLOR_BGRA2RGB,
+    "8UC4": cv2.COLOR_BGRA2RGB,
+    "mono8": cv2.COLOR_GRAY2RGB,
+    "8UC1": cv2.COLOR_GRAY2RGB,
+    "yuv422": cv2.COLOR_YUV2RGB_UYVY,
+    "uyvy": cv2.COLOR_YUV2RGB_UYVY,
+    "yuv422_yuy2": cv2.COLOR_YUV2RGB_YUY2,
+    "yuyv": cv2.COLOR_YUV2RGB_YUY2,
+    "bayer_rggb8": cv2.COLOR_BayerRGGB2RGB,
+    "bayer_bggr8": cv2.COLOR_BayerBGGR2RGB,
+    "bayer_gbrg8": cv2.COLOR_BayerGBRG2RGB,
+    "bayer_grbg8": cv2.COLOR_BayerGRBG2RGB,
+}
+
+_EVEN_WIDTH = {"yuv422", "uyvy", "yuv422_yuy2", "yuyv"}
+_BAYER_MINIMUM = 2
+_MAX_SIDE = 32768
+
+
+def supported_encodings() -> list[str]:
+    """Encodings of ``sensor_msgs/Image`` that :func:`decode_image` reads, sorted."""
+    return sorted(_BYTES_PER_PIXEL)
+
+
+def decode_image(
+    encoding: str,
+    height: int,
+    width: int,
+    step: int,
+    is_bigendian: bool | int,
+    data: Buffer,
+) -> RgbImage:
+    """Decode the fields of a ``sensor_msgs/Image``.
+
+    Args:
+        encoding: one of :func:`supported_encodings`, as in ``sensor_msgs/image_encodings``.
+        height: rows.
+        width: columns.
+        step: bytes per row, padding included; padding is cut off.
+        is_bigendian: byte order of 16 and 32 bit samples.
+        data: at least ``step * (height - 1)`` bytes and one row without padding.
+
+    Returns:
+        Picture of shape (height, width, 3), a copy. ``mono16`` keeps its high byte; ``16UC1`` (mm) and ``32FC1`` (m)
+        are depth, drawn from black at 0 to white at ``DEPTH_WHITE_M``, invalid depth black.
+
+    Raises:
+        InputError: unknown encoding, sizes that cannot be, or a buffer that is too short.
+    """
+    rows = _rows(encoding, height, width, step, data)
+    if encoding == "rgb8":
+        return np.ascontiguousarray(rows.reshape(height, width, 3)).copy()
+    if encoding in ("mono16", "16UC1"):
+        samples = rows.view(">u2" if is_bigendian else "<u2").reshape(height, width)
+        if encoding == "mono16":
+            return _gray((samples >> 8).astype(np.uint8))
+        return _gray(_depth(samples.astype(np.float32) / np.float32(1000.0)))
+    if encoding == "32FC1":
+        return _gray(_depth(rows.view(">f4" if is_bigendian else "<f4").reshape(height, width).astype(np.float32)))
+    channels = _BYTES_PER_PIXEL[encoding]
+    shape = (height, width) if channels == 1 else (height, width, channels)
+    return _converted(rows.reshape(shape), _CONVERSIONS[encoding])
+
+
+def decode_compressed(format: str, data: Buffer) -> RgbImage:
+    """Decode the fields of a ``sensor_msgs/CompressedImage`` holding a JPEG or PNG.
+
+    Args:
+        format: ``jpeg``, ``png``, or the long form ``<encoding>; <codec> compressed <stored>``, for instance
+            ``bgr8; jpeg compressed bgr8``. A picture stored as ``rgb8`` or ``rgba8`` has its channels in that order
+            inside the file (compressed_image_transport reads it so); every other one is a picture as any viewer
+            shows it. An orientation tag in the file is ignored.
+        data: the file's bytes; zero padding behind them is allowed.
+
+    Raises:
+        InputError: no JPEG or PNG (depth and video packets are named as such), or a file that is cut short.
+    """
+    lowered = format.lower()
+    for sign, what in (("compresseddepth", "depth, not a picture"), ("h264", "video"), ("h265", "video")):
+        if sign in lowered.replace(" ", ""):
+            raise InputError(
+                f"compressed image of format {format!r} is {what} and is not decoded; choose a topic that carries "
+                "jpeg or png"
+            )
+    payload = np.frombuffer(data, dtype=np.uint8)
+    _refuse_cut_file(format, payload)
+    flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+    try:
+        picture = cv2.imdecode(payload, flags)
+    except cv2.error as error:
+        raise InputError(f"compressed image of format {format!r}, {payload.size} bytes: {error.err}") from error
+    if picture is None:
+        raise InputError(f"compressed image of format {format!r}, {payload.size} bytes, does not decode")
+    stored = lowered.partition("compressed")[2].strip()
+    if stored.startswith("rgb"):
+        return np.ascontiguousarray(picture, dtype=np.uint8)
+    return _converted(picture, cv2.COLOR_BGR2RGB)
+
+
+def encode_jpeg(rgb: RgbImage, quality: int = JPEG_QUALITY) -> bytes:
+    """Encode a picture of shape (height, width, 3), uint8 RGB, as JPEG with ``quality`` in 1..100.
+
+    Raises:
+        InputError: wrong shape, dtype or quality.
+    """
+    if rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.dtype != np.uint8 or 0 in rgb.shape:
+        raise InputError(f"a picture must be (height, width, 3) uint8, got {rgb.shape} {rgb.dtype}")
+    if not 1 <= quality <= 100:
+        raise InputError(f"JPEG quality must be within 1..100, got {quality}")
+    bgr = _converted(np.ascontiguousarray(rgb), cv2.COLOR_RGB2BGR)
+    done, encoded = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])
+    if not done:
+        raise InputError(f"a picture of {rgb.shape[1]}x{rgb.shape[0]} pixels does not encode as JPEG")
+    return encoded.tobytes()
+
+
+def luminance_and_contrast(rgb: RgbImage) -> tuple[float, float]:
+    """Mean and standard deviation of luma (ITU-R BT.601), both 0..255, on a coarse grid of at most 128x128 pixels."""
+    rows = -(-rgb.shape[0] // STATISTICS_SAMPLES)
+    columns = -(-rgb.shape[1] // STATISTICS_SAMPLES)
+    sample = rgb[::rows, ::columns].astype(np.float32)
+    luma = sample @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+    return float(luma.mean(dtype=np.float64)), float(luma.std(dtype=np.float64))
+
+
+def fingerprint(data: Buffer, *parts: str | int) -> bytes:
+    """Hash of a frame's bytes and of the fields that give them meaning: equal for repeated frames only, 16 bytes."""
+    digest = hashlib.blake2b(repr(parts).encode(), digest_size=16)
+    digest.update(np.frombuffer(data, dtype=np.uint8).data)
+    return digest.digest()
+
+
+def _rows(encoding: str, height: int, width: int, step: int, data: Buffer) -> npt.NDArray[np.uint8]:
+    """Return the buffer as tight rows, shape (height, width * bytes per pixel)."""
+    per_pixel = _BYTES_PER_PIXEL.get(encoding)
+    if per_pixel is None:
+        raise InputError(f"image encoding {encoding!r} is not known; known are {', '.join(supported_encodings())}")
+    said = f"image of encoding {encoding!r}, {width}x{height}, step {step}"
+    smallest = _BAYER_MINIMUM if encoding.startswith("bayer_") else 1
+    if not (smallest <= height <= _MAX_SIDE and smallest <= width <= _MAX_SIDE):
+        raise InputError(f"{said}: width and height must be within {smallest}..{_MAX_SIDE}")
+    if encoding in _EVEN_WIDTH and width % 2:
+        raise InputError(f"{said}: a 4:2:2 picture needs an even width")
+    tight = width * per_pixel
+    if step < tight:
+        raise InputError(f"{said}: a row of {width} pixels needs {tight} bytes")
+    flat = np.frombuffer(data, dtype=np.uint8)
+    needed = step * (height - 1) + tight
+    if flat.size < needed:
+        raise InputError(f"{said}: needs {needed} bytes, the message has {flat.size}")
+    strided = np.lib.stride_tricks.as_strided(flat, shape=(height, tight), strides=(step, 1), writeable=False)
+    return np.ascontiguousarray(strided)
+
+
+def _refuse_cut_file(format: str, payload: npt.NDArray[np.uint8]) -> None:
+    """Raise where the file's own end mark is missing: the decoders would return a half-grey picture."""
+    head, tail = payload[:4].tobytes(), payload[-64:].tobytes().rstrip(b"\0")
+    if payload.size == 0:
+        raise InputError(f"compressed image of format {format!r} is empty")
+    if head.startswith(b"\xff\xd8"):
+        whole = b"\xff\xd9" in tail if tail else _ends_with(payload, b"\xff\xd9")
+    elif head == b"\x89PNG":
+        whole = b"IEND" in tail if tail else _ends_with(payload, b"IEND\xaeB`\x82")
+    else:
+        raise InputError(f"compressed image of format {format!r} holds neither JPEG nor PNG: it starts {head.hex(' ')}")
+    if not whole:
+        raise InputError(
+            f"compressed image of format {format!r} is cut short: {payload.size} bytes without an end mark"
+        )
+
+
+def _ends_with(payload: npt.NDArray[np.uint8], mark: bytes) -> bool:
+    """Whether the bytes before long zero padding end with ``mark``."""
+    return payload.tobytes().rstrip(b"\0").endswith(mark)
+
+
+def _depth(metres: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
+    """Draw depth in metres as gray; NaN, infinity and negative values are black."""
+    with np.errstate(invalid="ignore"):
+        valid = np.where(np.isfinite(metres) & (metres > 0), metres, 0.0)
+    return np.minimum(valid * (255.0 / DEPTH_WHITE_M), 255.0).astype(np.uint8)
+
+
+def _gray(samples: npt.NDArray[np.uint8]) -> RgbImage:
+    return _converted(samples, cv2.COLOR_GRAY2RGB)
+
+
+def _converted(picture: npt.NDArray[Any], code: int) -> RgbImage:
+    return np.asarray(cv2.cvtColor(picture, code), dtype=np.uint8)
+
+
+Decoder = Callable[[], RgbImage]
+"""Decodes one frame when it is wanted: most frames of a bag never are."""
