@@ -55,7 +55,8 @@ def decide(
             probability=chance,
             calibrated=calibrated,
             reason=f"the model's success probability over the last {settings.window_s:g} s is {chance:.0%} "
-            f"({'at or above' if good else 'below'} {settings.probability_threshold:.0%}); progress ended at {level:.0%}",
+            f"({'at or above' if good else 'below'} {settings.probability_threshold:.0%}); progress ended at "
+            f"{level:.0%}",
         )
     good = level >= settings.progress_threshold
     return OutcomeDecision(

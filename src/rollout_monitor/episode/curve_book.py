@@ -1,0 +1,87 @@
+"""The progress curve of the running episode: live figures per sample, final ones at the end."""
+
+from __future__ import annotations
+
+from rollout_monitor.curve.opd import StreamingOpd, compute
+from rollout_monitor.curve.settings import OpdSettings
+from rollout_monitor.curve.smoothing import CausalSmoother, smooth_final
+from rollout_monitor.records import CurvePoint, Label, LiveFinalGap, OpdMetrics, ProgressEstimate
+
+_COMPARED = ("mp", "tv", "ppl", "cra", "str_", "max_drawdown", "drr", "fns", "sqs")
+
+
+class CurveBook:
+    """Keeps the raw curve and both smoothings of it (spec: live is causal, final sees the whole curve)."""
+
+    def __init__(self, settings: OpdSettings) -> None:
+        self._settings = settings
+        self._smoother = CausalSmoother(settings.tau_s)
+        self._estimates: list[ProgressEstimate] = []
+        self._live: list[float] = []
+        self.opd = StreamingOpd(settings)
+
+    def add(self, estimate: ProgressEstimate) -> float:
+        """Take an estimate with a value; return the live smoothed progress."""
+        if estimate.progress is None:
+            raise ValueError("a missing estimate is no sample of the curve")
+        live = self._smoother.update(estimate.stamp_ns, estimate.progress)
+        self._estimates.append(estimate)
+        self._live.append(live)
+        self.opd.update(live)
+        return live
+
+    def __len__(self) -> int:
+        return len(self._estimates)
+
+    @property
+    def stamps_ns(self) -> list[int]:
+        """Stamp of each sample."""
+        return [estimate.stamp_ns for estimate in self._estimates]
+
+    @property
+    def raw(self) -> list[float]:
+        """Raw progress of each sample."""
+        return [estimate.progress for estimate in self._estimates if estimate.progress is not None]
+
+    @property
+    def probabilities(self) -> list[float | None]:
+        """Success probability of each sample."""
+        return [estimate.success_probability for estimate in self._estimates]
+
+    def final_metrics(self, label: Label | None) -> OpdMetrics | None:
+        """Metrics of the finally smoothed curve; None where there is no sample."""
+        if not self._estimates:
+            return None
+        return compute(smooth_final(self.raw, self.stamps_ns, self._settings), self._settings, label)
+
+    def live_metrics(self, label: Label | None) -> OpdMetrics | None:
+        """Metrics as last seen live."""
+        return self.opd.metrics(label) if self._estimates else None
+
+    def points(self) -> list[CurvePoint]:
+        """The curve for the report."""
+        if not self._estimates:
+            return []
+        final = smooth_final(self.raw, self.stamps_ns, self._settings)
+        return [
+            CurvePoint(
+                stamp_ns=estimate.stamp_ns,
+                raw=raw,
+                live=live,
+                final=min(1.0, max(0.0, float(smooth))),
+                lower=estimate.lower,
+                upper=estimate.upper,
+                success_probability=estimate.success_probability,
+            )
+            for estimate, raw, live, smooth in zip(self._estimates, self.raw, self._live, final, strict=True)
+        ]
+
+
+def largest_gap(live: OpdMetrics | None, final: OpdMetrics | None) -> LiveFinalGap | None:
+    """The metric that moved most between the last live value and the final one; None where nothing compares."""
+    if live is None or final is None:
+        return None
+    pairs = [(name, getattr(live, name), getattr(final, name)) for name in _COMPARED]
+    both = [(name.rstrip("_"), a, b) for name, a, b in pairs if a is not None and b is not None]
+    name, a, b = max(both, key=lambda item: abs(item[1] - item[2]))
+    return LiveFinalGap(metric=name, live=a, final=b)

@@ -1,0 +1,118 @@
+"""All detectors of one episode, wired to their alarms. Takes records in stamp order, answers events."""
+
+from __future__ import annotations
+
+from rollout_monitor.events import inputs
+from rollout_monitor.events.alarm import IMMEDIATE, Alarm, EventLog, Finding
+from rollout_monitor.events.motion import ContactDetector, RoughMotionDetector
+from rollout_monitor.events.progress import DrawdownDetector, PlateauDetector, StallDetector
+from rollout_monitor.events.settings import EventSettings
+from rollout_monitor.records import CameraHealth, Event, EventKind, KinematicSummary, Severity
+
+_NS = 1_000_000_000
+
+
+class Detectors:
+    """The detectors of a running episode. One is made per episode, so nothing leaks into the next."""
+
+    def __init__(self, settings: EventSettings, log: EventLog, start_ns: int, budget_s: float | None) -> None:
+        self._settings = settings
+        self._log = log
+        self._start_ns = start_ns
+        self._settled_ns = start_ns + round(settings.settle_s * _NS)
+        self._budget_s = budget_s
+        self._stall = StallDetector(settings.stall)
+        self._drawdown = DrawdownDetector(settings.drawdown, settings.stall.finished_at)
+        self._plateau = PlateauDetector(settings.plateau)
+        self._rough = RoughMotionDetector(settings.rough)
+        self._contact = ContactDetector(settings.contact)
+        self._invalid = inputs.JointsInvalidDetector(settings.inputs)
+        self._alarms: dict[tuple[EventKind, str], Alarm] = {}
+        self._last_estimate_ns: int | None = None
+        self._last_joints_ns: int | None = None
+
+    def on_progress(self, stamp_ns: int, progress: float) -> list[Event]:
+        """Take the next live smoothed progress value."""
+        events = self.on_estimate_seen(stamp_ns)
+        if self._blind():
+            self._stall.suspend()
+        stall = self._stall.update(stamp_ns, progress)
+        drawdown = self._drawdown.update(stamp_ns, progress)
+        plateau = self._plateau.update(stamp_ns, progress)
+        if stamp_ns < self._settled_ns:
+            return events
+        return (
+            events
+            + self._update(EventKind.STALL, stall)
+            + self._update(EventKind.DRAWDOWN, drawdown)
+            + self._update(EventKind.PLATEAU_DONE, plateau)
+        )
+
+    def on_estimate_seen(self, stamp_ns: int) -> list[Event]:
+        """Note that the model answered (with a value or without)."""
+        self._last_estimate_ns = stamp_ns
+        return self.on_time(stamp_ns)
+
+    def on_kinematics(self, summary: KinematicSummary) -> list[Event]:
+        """Take the next kinematic summary."""
+        self._last_joints_ns = summary.stamp_ns
+        self._stall.update_motion(summary.stamp_ns, summary.moving)
+        events = self.on_time(summary.stamp_ns)
+        events += self._update(EventKind.JOINTS_INVALID, self._invalid.update(summary.stamp_ns, summary.health))
+        if summary.stamp_ns < self._settled_ns:
+            return events
+        rough = self._rough.update(summary)
+        contact = self._contact.update(summary.stamp_ns, [s for s in summary.spikes if s.stamp_ns >= self._settled_ns])
+        return (
+            events
+            + self._update(EventKind.ROUGH_MOTION, rough)
+            + self._update(EventKind.CONTACT, contact, immediate=True)
+        )
+
+    def on_camera(self, health: CameraHealth) -> list[Event]:
+        """Take a camera's health."""
+        limits = self._settings.inputs
+        found = (
+            (EventKind.CAMERA_LOST, inputs.camera_lost(health, limits)),
+            (EventKind.CAMERA_FROZEN, inputs.camera_frozen(health, limits)),
+            (EventKind.CAMERA_DARK, inputs.camera_dark(health, limits)),
+        )
+        return [event for kind, one in found for event in self._update(kind, one, health.camera, immediate=True)]
+
+    def on_time(self, stream_ns: int) -> list[Event]:
+        """Judge what is missing at this stream time: joints, estimates, the task's budget."""
+        limits = self._settings.inputs
+        late = inputs.model_silent(stream_ns, self._last_estimate_ns, self._start_ns, limits, lost=False)
+        lost = inputs.model_silent(stream_ns, self._last_estimate_ns, self._start_ns, limits, lost=True)
+        joints = inputs.joints_lost(stream_ns, self._last_joints_ns, limits)
+        return (
+            self._update(EventKind.MODEL_LATE, late, immediate=True)
+            + self._update(EventKind.MODEL_LOST, lost, immediate=True)
+            + self._update(EventKind.JOINTS_LOST, joints, immediate=True)
+            + self._timeout(stream_ns)
+        )
+
+    def _timeout(self, stream_ns: int) -> list[Event]:
+        elapsed_s = (stream_ns - self._start_ns) / _NS
+        if self._budget_s is None or elapsed_s <= self._budget_s:
+            return []
+        finding = Finding(
+            stream_ns,
+            Severity.ERROR,
+            over=False,
+            onset_ns=self._start_ns + round(self._budget_s * _NS),
+            reason=f"running for longer than the task's budget of {self._budget_s:.1f} s",
+            values={"budget_s": self._budget_s, "elapsed_s": elapsed_s},
+        )
+        return self._update(EventKind.TIMEOUT, finding, immediate=True)
+
+    def _blind(self) -> bool:
+        kinds = (EventKind.CAMERA_LOST, EventKind.CAMERA_FROZEN, EventKind.CAMERA_DARK)
+        return any(alarm.active for (kind, _), alarm in self._alarms.items() if kind in kinds)
+
+    def _update(self, kind: EventKind, finding: Finding, subject: str = "", *, immediate: bool = False) -> list[Event]:
+        alarm = self._alarms.get((kind, subject))
+        if alarm is None:
+            debounce = IMMEDIATE if immediate else self._settings.debounce
+            alarm = self._alarms[(kind, subject)] = Alarm(kind, debounce, subject)
+        return alarm.update(finding, self._log)

@@ -1,0 +1,75 @@
+"""Runs a progress model over an episode's frame sets and turns its answers into estimates."""
+
+from __future__ import annotations
+
+from rollout_monitor.episode.gate import Selected
+from rollout_monitor.errors import InputError, ModelError
+from rollout_monitor.frames import FrameSet, RgbImage
+from rollout_monitor.prm.protocol import Observation, ProgressModel, ResetNotes
+from rollout_monitor.records import EpisodeMarker, EstimateStatus, ProgressEstimate
+
+
+class Estimator:
+    """One progress model, one episode at a time. Not thread safe: call it from one thread."""
+
+    def __init__(self, model: ProgressModel) -> None:
+        self._model = model
+        self._card = model.card
+        self._episode_id = ""
+        self.undecodable: list[str] = []  # cameras whose chosen frame did not decode, for the gate to count
+        self.notes = ResetNotes()
+
+    def start(self, marker: EpisodeMarker) -> ResetNotes:
+        """Begin an episode: the model forgets the one before.
+
+        Raises:
+            InputError: the model cannot use this task text.
+        """
+        self._episode_id = marker.episode_id
+        self.notes = self._model.reset(marker.task)
+        return self.notes
+
+    def observe(self, selected: Selected, *, dropped: int = 0) -> ProgressEstimate:
+        """Decode a frame set and ask the model; a failure becomes a MISSING estimate, never a number."""
+        try:
+            observation = self._model.observe(self._decode(selected))
+        except (ModelError, InputError) as error:
+            observation = Observation(progress=None, reason=str(error))
+        return ProgressEstimate(
+            stamp_ns=selected.stamp_ns,
+            episode_id=self._episode_id,
+            status=EstimateStatus.MISSING if observation.progress is None else EstimateStatus.OK,
+            progress=observation.progress,
+            lower=observation.lower,
+            upper=observation.upper,
+            success_probability=observation.success_probability,
+            direction=observation.direction,
+            reason=observation.reason,
+            camera_stamps_ns={camera: frame.stamp_ns for camera, frame in selected.frames.items()},
+            model=self._card.name,
+            model_hash=self._card.sha256,
+            dropped=dropped,
+        )
+
+    def end(self, marker: EpisodeMarker, *, dropped: int = 0) -> ProgressEstimate:
+        """The estimate that says no further one follows."""
+        return ProgressEstimate(
+            stamp_ns=marker.stamp_ns,
+            episode_id=marker.episode_id,
+            status=EstimateStatus.END_OF_EPISODE,
+            model=self._card.name,
+            model_hash=self._card.sha256,
+            dropped=dropped,
+        )
+
+    def _decode(self, selected: Selected) -> FrameSet:
+        images: dict[str, RgbImage] = {}
+        for index, (camera, frame) in enumerate(selected.frames.items()):
+            try:
+                images[camera] = frame.decode()
+            except InputError:
+                self.undecodable.append(camera)
+                if index == 0:  # the primary camera: there is nothing to judge
+                    raise
+        stamps = {camera: selected.frames[camera].stamp_ns for camera in images}
+        return FrameSet(stamp_ns=selected.stamp_ns, images=images, stamps_ns=stamps)

@@ -1,0 +1,256 @@
+"""Which frames a progress model sees: chosen by stamps, never by arrival; and how each camera is doing.
+
+The grid of stamps is absolute: the first primary frame in every period since stamp 0 is chosen, so the same rollout
+gives the same frames whenever the node was started. Another camera adds its newest frame that is not newer than the
+primary's; the primary waits for it as long as stamps allow (`GateSettings.pair_wait_s`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rollout_monitor.episode.settings import GateSettings
+from rollout_monitor.errors import InputError
+from rollout_monitor.frames import RgbImage
+from rollout_monitor.images import luminance_and_contrast
+from rollout_monitor.records import CameraHealth
+
+_NS = 1_000_000_000
+Decode = Callable[[], RgbImage]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame as it came: decoded only when somebody looks."""
+
+    stamp_ns: int
+    decode: Decode
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A frame set that a progress model should see, not decoded yet."""
+
+    stamp_ns: int
+    frames: dict[str, Frame]
+
+
+class CameraWatch:
+    """Counts and health of one camera stream."""
+
+    def __init__(self, camera: str, settings: GateSettings) -> None:
+        self.camera = camera
+        self._settings = settings
+        self._fingerprint: bytes | int | None = None
+        self._fingerprint_ns = 0
+        self._recent: deque[int] = deque(maxlen=64)
+        self._looked_tick = -1
+        self._reported_tick = -1
+        self._reported_state: tuple[int | None, int | None] = (None, None)
+        self.last_ns: int | None = None
+        self.received = 0
+        self.bad = 0
+        self.repeated = 0
+        self.not_advancing = 0
+        self._frozen_since: int | None = None
+        self._dark_since: int | None = None
+        self._luminance: float | None = None
+        self._contrast: float | None = None
+
+    def restart(self) -> None:
+        """Forget stamps after the clock went back; the counts stay."""
+        self.last_ns = None
+        self._recent.clear()
+        self._fingerprint = None
+        self._frozen_since = self._dark_since = None
+        self._looked_tick = self._reported_tick = -1
+
+    def see(self, frame: Frame, fingerprint: bytes | int) -> bool:
+        """Count a frame; False where its stamp does not advance and it must be dropped."""
+        self.received += 1
+        if self.last_ns is not None and frame.stamp_ns <= self.last_ns:
+            self.not_advancing += 1
+            return False
+        self.last_ns = frame.stamp_ns
+        self._recent.append(frame.stamp_ns)
+        if fingerprint == self._fingerprint:
+            self.repeated += 1
+            if self._frozen_since is None:
+                self._frozen_since = self._fingerprint_ns
+        else:
+            self._fingerprint, self._fingerprint_ns = fingerprint, frame.stamp_ns
+            self._frozen_since = None
+        self._look(frame)
+        return True
+
+    def _look(self, frame: Frame) -> None:
+        """Decode one frame per half health period: darkness needs no more, decoding costs."""
+        tick = int(frame.stamp_ns // (self._settings.health_period_s * _NS / 2))
+        if tick <= self._looked_tick:
+            return
+        self._looked_tick = tick
+        try:
+            self._luminance, self._contrast = luminance_and_contrast(frame.decode())
+        except InputError:
+            self.bad += 1
+            return
+        dark = self._luminance < self._settings.dark_luminance and self._contrast < self._settings.dark_contrast
+        if not dark:
+            self._dark_since = None
+        elif self._dark_since is None:
+            self._dark_since = frame.stamp_ns
+
+    def report(self, stream_ns: int) -> CameraHealth | None:
+        """The health when its time has come or its state has changed, else None."""
+        tick = int(stream_ns // (self._settings.health_period_s * _NS))
+        state = (self._frozen_since, self._dark_since)
+        changed = (state[0] is None) != (self._reported_state[0] is None) or state[1] != self._reported_state[1]
+        if self.received == 0 or (tick <= self._reported_tick and not changed):
+            return None
+        self._reported_tick, self._reported_state = tick, state
+        return self.health(stream_ns)
+
+    def health(self, stream_ns: int) -> CameraHealth:
+        """The health now."""
+        return CameraHealth(
+            camera=self.camera,
+            stamp_ns=stream_ns,
+            received=self.received,
+            bad=self.bad,
+            repeated=self.repeated,
+            not_advancing=self.not_advancing,
+            rate_hz=self._rate(),
+            last_frame_ns=self.last_ns,
+            frozen_since_ns=self._frozen_since,
+            dark_since_ns=self._dark_since,
+            luminance=self._luminance,
+            contrast=self._contrast,
+        )
+
+    def _rate(self) -> float | None:
+        if len(self._recent) < 2 or self._recent[-1] == self._recent[0]:
+            return None
+        return (len(self._recent) - 1) * _NS / (self._recent[-1] - self._recent[0])
+
+
+class FrameGate:
+    """Chooses frame sets from 1..n cameras and watches their health.
+
+    Cheap enough for a subscription's callback: it decodes about four frames a second per camera (for darkness) and
+    no other.
+    """
+
+    def __init__(self, settings: GateSettings) -> None:
+        self._settings = settings
+        self._primary = settings.cameras[0]
+        self._period_ns = _NS / settings.rate_hz
+        self._wait_ns = round(settings.pair_wait_s * _NS)
+        self._skew_ns = round(settings.pair_skew_s * _NS)
+        self._watches = {camera: CameraWatch(camera, settings) for camera in settings.cameras}
+        self._others: dict[str, deque[Frame]] = {camera: deque() for camera in settings.cameras[1:]}
+        self._pending: deque[Frame] = deque()
+        self._tick = -1
+        self.clock_jumps = 0
+
+    def on_image(
+        self, camera: str, stamp_ns: int, decode: Decode, fingerprint: bytes | int
+    ) -> tuple[list[Selected], list[CameraHealth]]:
+        """Take a frame; return the frame sets that are complete now, and health reports that are due.
+
+        Args:
+            camera: its name; must be one of the settings' cameras.
+            stamp_ns: header stamp, nanoseconds.
+            decode: makes the picture; raises InputError where the payload cannot be decoded.
+            fingerprint: equal for equal payloads, to tell a frozen camera.
+
+        Raises:
+            InputError: a camera that was not named in the settings.
+        """
+        watch = self._watches.get(camera)
+        if watch is None:
+            raise InputError(f"camera {camera!r} is not one of {', '.join(self._watches)}")
+        if watch.last_ns is not None and stamp_ns < watch.last_ns - self._settings.jump_s * _NS:
+            self._restart()
+        frame = Frame(stamp_ns, decode)
+        if not watch.see(frame, fingerprint):
+            return [], []
+        if camera == self._primary:
+            tick = int(stamp_ns // self._period_ns)
+            if tick > self._tick:
+                self._tick = tick
+                self._pending.append(frame)
+        else:
+            self._others[camera].append(frame)
+        return self._release(), self.on_time(stamp_ns)
+
+    def on_bad_image(self, camera: str) -> None:
+        """Count a frame that could not even be read as a message of its type."""
+        watch = self._watches[camera]
+        watch.received += 1
+        watch.bad += 1
+
+    def count_bad(self, camera: str) -> None:
+        """Count a chosen frame that turned out not to decode."""
+        self._watches[camera].bad += 1
+
+    def on_time(self, stream_ns: int) -> list[CameraHealth]:
+        """Health reports that are due at this stream time (any input's stamp moves it)."""
+        reports = (watch.report(stream_ns) for watch in self._watches.values())
+        return [report for report in reports if report is not None]
+
+    def finish(self) -> list[Selected]:
+        """Give out what still waits for another camera: no more frames will come."""
+        return self._release(everything=True)
+
+    def health(self, stream_ns: int) -> list[CameraHealth]:
+        """Every camera's health now, those without a frame included."""
+        return [watch.health(stream_ns) for watch in self._watches.values()]
+
+    def _restart(self) -> None:
+        self.clock_jumps += 1
+        self._tick = -1
+        self._pending.clear()
+        for frames in self._others.values():
+            frames.clear()
+        for watch in self._watches.values():
+            watch.restart()
+
+    def _release(self, everything: bool = False) -> list[Selected]:
+        released: list[Selected] = []
+        newest = self._watches[self._primary].last_ns
+        while self._pending and newest is not None:
+            stamp = self._pending[0].stamp_ns
+            if not (everything or newest - stamp >= self._wait_ns or self._complete(stamp)):
+                break
+            primary = self._pending.popleft()
+            frames = {self._primary: primary}
+            for camera, history in self._others.items():
+                self._trim(history, stamp)
+                if history and history[0].stamp_ns <= stamp:
+                    frames[camera] = history[0]
+            released.append(Selected(stamp, frames))
+        if not self._pending and newest is not None:
+            for history in self._others.values():
+                self._trim(history, newest)
+        return released
+
+    def _complete(self, stamp_ns: int) -> bool:
+        """Whether every other camera has shown all it has up to this stamp, or is not there."""
+        for camera in self._others:
+            last = self._watches[camera].last_ns
+            if last is None or last < stamp_ns - self._skew_ns:
+                if self._watches[camera].received and last is not None:
+                    continue  # silent for longer than a frame set allows: it has nothing to add
+                return False
+            if last < stamp_ns:
+                return False
+        return True
+
+    def _trim(self, history: deque[Frame], stamp_ns: int) -> None:
+        """Leave as first the newest frame that is not newer than the stamp, if it is young enough."""
+        while len(history) > 1 and history[1].stamp_ns <= stamp_ns:
+            history.popleft()
+        while history and history[0].stamp_ns < stamp_ns - self._skew_ns:
+            history.popleft()

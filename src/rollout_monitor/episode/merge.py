@@ -1,0 +1,73 @@
+"""Two streams of records in one order of stamps, whichever arrives first.
+
+Estimates come late (the model takes its time), kinematics early. Detectors that look at both must see them in the
+same order live and offline, so a record waits until the other stream has reached its stamp. A stream that falls too
+far behind is given up, and waited for again once it is back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Stream(Generic[T]):
+    waiting: deque[tuple[int, T]] = field(default_factory=deque)
+    newest_ns: int | None = None
+    given_up: bool = False
+
+    def reached(self, stamp_ns: int) -> bool:
+        """Whether nothing older than the stamp can still come (stamps of a stream advance), or nobody waits."""
+        return self.given_up or (self.newest_ns is not None and self.newest_ns >= stamp_ns)
+
+
+class StampMerger(Generic[T]):
+    """Merges a first and a second stream; at equal stamps the first goes first."""
+
+    def __init__(self, wait_ns: int) -> None:
+        self._wait_ns = wait_ns
+        self._first: _Stream[T] = _Stream()
+        self._second: _Stream[T] = _Stream()
+
+    def add_first(self, stamp_ns: int, record: T) -> list[T]:
+        """Take a record of the first stream; return what is in order now."""
+        return self._add(self._first, stamp_ns, record)
+
+    def add_second(self, stamp_ns: int, record: T) -> list[T]:
+        """Take a record of the second stream; return what is in order now."""
+        return self._add(self._second, stamp_ns, record)
+
+    def flush(self) -> list[T]:
+        """Everything that still waits, in order."""
+        return self._ordered(everything=True)
+
+    def clear(self) -> None:
+        """Forget everything that waits, and how far the streams have come."""
+        self._first, self._second = _Stream(), _Stream()
+
+    def _add(self, stream: _Stream[T], stamp_ns: int, record: T) -> list[T]:
+        stream.newest_ns = stamp_ns
+        stream.given_up = False
+        stream.waiting.append((stamp_ns, record))
+        other = self._second if stream is self._first else self._first
+        if stamp_ns - stream.waiting[0][0] >= self._wait_ns:
+            other.given_up = True
+        return self._ordered()
+
+    def _ordered(self, everything: bool = False) -> list[T]:
+        out: list[T] = []
+        while True:
+            first, second = self._first.waiting, self._second.waiting
+            if first and (not second or first[0][0] <= second[0][0]):
+                head, other = first, self._second
+            elif second:
+                head, other = second, self._first
+            else:
+                return out
+            if not (everything or other.waiting or other.reached(head[0][0])):
+                return out
+            out.append(head.popleft()[1])

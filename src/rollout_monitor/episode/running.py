@@ -1,0 +1,282 @@
+"""One attempt while it runs: its curve, motion, events and, at its end, its report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rollout_monitor.episode.curve_book import CurveBook, largest_gap
+from rollout_monitor.episode.detectors import Detectors
+from rollout_monitor.episode.motion_book import MotionBook
+from rollout_monitor.episode.pictures import PictureBook
+from rollout_monitor.episode.settings import MonitorSettings
+from rollout_monitor.events.alarm import EventLog
+from rollout_monitor.events.outcome import decide
+from rollout_monitor.records import (
+    CameraHealth,
+    EpisodeMarker,
+    EpisodeReport,
+    EpisodeState,
+    EstimateStatus,
+    Event,
+    EventKind,
+    JointHealth,
+    KeyFrame,
+    KinematicSummary,
+    MonitorStatus,
+    Outcome,
+    ProgressEstimate,
+    Severity,
+)
+
+_NS = 1_000_000_000
+_JUMP_NS = _NS  # a record this far behind the one before means that the clock went back
+
+
+class RunningEpisode:
+    """Everything about the attempt that is running. Made by a START marker, used up by `close`."""
+
+    def __init__(
+        self, marker: EpisodeMarker, settings: MonitorSettings, budget_s: float | None, pictures: PictureBook
+    ) -> None:
+        self._marker = marker
+        self._settings = settings
+        self._pictures = pictures
+        self._log = EventLog(marker.episode_id)
+        self._detectors = Detectors(settings.events, self._log, marker.stamp_ns, budget_s)
+        self._curve = CurveBook(settings.opd)
+        self._motion = MotionBook(marker.stamp_ns)
+        self._cameras: dict[str, CameraHealth] = {}
+        self._newest: ProgressEstimate | None = None
+        self._summary: KinematicSummary | None = None
+        self._live = 0.0
+        self._missing = 0
+        self._latencies: list[float] = []
+        self.stream_ns = marker.stamp_ns
+        self.end: EpisodeMarker | None = None
+        self.estimates_done = False
+        self.kinematics_done = False
+        self.dropped = 0
+        self.notes: list[str] = []
+
+    @property
+    def episode_id(self) -> str:
+        """The episode's id."""
+        return self._marker.episode_id
+
+    def same_start(self, marker: EpisodeMarker) -> bool:
+        """Whether this START marker is the one that opened this episode, heard again."""
+        return marker.episode_id == self._marker.episode_id and marker.stamp_ns == self._marker.stamp_ns
+
+    @property
+    def has_joints(self) -> bool:
+        """Whether any kinematics came in this episode."""
+        return self._summary is not None
+
+    def went_back(self, item: ProgressEstimate | KinematicSummary) -> bool:
+        """Whether this record shows that the clock went back since the one before of its kind."""
+        before = self._newest if isinstance(item, ProgressEstimate) else self._summary
+        if before is None:
+            return item.stamp_ns < self._marker.stamp_ns - _JUMP_NS
+        if isinstance(item, KinematicSummary) and isinstance(before, KinematicSummary):
+            if item.health.clock_jumps > before.health.clock_jumps:
+                return True
+        return item.stamp_ns < before.stamp_ns - _JUMP_NS
+
+    def clock_jump(self, stamp_ns: int) -> Event:
+        """Note that the clock went back; the episode must be interrupted now."""
+        back_s = (self.stream_ns - stamp_ns) / _NS
+        reason = f"stamps went back by {back_s:.1f} s: a bag looped or a simulator was reset"
+        return self._log.instant(EventKind.CLOCK_JUMP, Severity.ERROR, self.stream_ns, reason, back_s=back_s)
+
+    def on_estimate(self, estimate: ProgressEstimate) -> list[Event]:
+        """Take the next estimate in stamp order."""
+        if self._past_end(estimate.stamp_ns) or estimate.stamp_ns < self._marker.stamp_ns:
+            return []
+        if self._newest is not None and estimate.stamp_ns <= self._newest.stamp_ns:
+            return []  # a repeated or reordered message adds nothing
+        self._advance(estimate.stamp_ns)
+        self._newest = estimate
+        self.dropped = estimate.dropped
+        if estimate.latency_s is not None:
+            self._latencies.append(estimate.latency_s)
+        if estimate.status is EstimateStatus.MISSING or estimate.progress is None:
+            self._missing += 1
+            return self._detectors.on_estimate_seen(estimate.stamp_ns)
+        self._live = self._curve.add(estimate)
+        return self._detectors.on_progress(estimate.stamp_ns, self._live)
+
+    def on_kinematics(self, summary: KinematicSummary) -> list[Event]:
+        """Take the next kinematic summary in stamp order."""
+        self._motion.add(summary, None if self.end is None else self.end.stamp_ns)
+        self._summary = summary
+        if summary.stamp_ns < self._marker.stamp_ns or summary.end_of_episode or self._past_end(summary.stamp_ns):
+            self._advance(summary.stamp_ns)
+            return []
+        self._advance(summary.stamp_ns)
+        return self._detectors.on_kinematics(summary)
+
+    def on_camera(self, health: CameraHealth) -> list[Event]:
+        """Take a camera's health."""
+        if self._past_end(health.stamp_ns) or health.stamp_ns < self._marker.stamp_ns:
+            return []
+        self._cameras[health.camera] = health
+        return self._detectors.on_camera(health)
+
+    def on_time(self, stream_ns: int) -> list[Event]:
+        """Judge what is missing at this stream time."""
+        self._advance(stream_ns)
+        return [] if self._past_end(stream_ns) else self._detectors.on_time(stream_ns)
+
+    def status(self, state: EpisodeState | None = None) -> MonitorStatus:
+        """The operator's line."""
+        newest, summary, seen = self._newest, self._summary, len(self._curve) > 0
+        opd = self._curve.opd
+        return MonitorStatus(
+            stamp_ns=self.stream_ns,
+            episode_id=self.episode_id,
+            state=state or EpisodeState.RUNNING,
+            task=self._marker.task,
+            elapsed_s=max(0.0, (self.stream_ns - self._marker.stamp_ns) / _NS),
+            progress=self._live if seen else None,
+            progress_raw=newest.progress if newest else None,
+            lower=newest.lower if newest else None,
+            upper=newest.upper if newest else None,
+            mp=opd.mp if seen else None,
+            drawdown=opd.drawdown if seen else None,
+            max_drawdown=opd.max_drawdown if seen else None,
+            success_probability=newest.success_probability if newest else None,
+            smoothness=summary.window.sparc if summary else None,
+            rms_jerk=summary.window.rms_jerk if summary else None,
+            moving=summary.moving if summary else None,
+            active_events=self._log.active,
+            estimates=len(self._curve),
+            dropped=self.dropped,
+            estimate_age_s=max(0.0, (self.stream_ns - newest.stamp_ns) / _NS) if newest else None,
+            model=newest.model if newest else "",
+        )
+
+    def close(self, state: EpisodeState) -> tuple[list[Event], EpisodeReport, dict[str, bytes]]:
+        """Decide the outcome and write the report; the episode must not be used afterwards."""
+        end_ns = self.end.stamp_ns if self.end else max(self.stream_ns, self._marker.stamp_ns)
+        label = self.end.label if self.end else None
+        outcome = decide(
+            self._curve.stamps_ns,
+            self._curve.raw,
+            self._curve.probabilities,
+            label,
+            self._settings.events.outcome,
+            calibrated=self._settings.calibration is not None,
+        )
+        events: list[Event] = []
+        if state is EpisodeState.INTERRUPTED and label is None:
+            outcome = outcome.model_copy(
+                update={"outcome": Outcome.UNDECIDED, "decided_by": "none", "reason": self.notes[-1]}
+            )
+        elif outcome.outcome is not Outcome.UNDECIDED:
+            good = outcome.outcome is Outcome.SUCCESS
+            kind, severity = (EventKind.SUCCESS, Severity.INFO) if good else (EventKind.FAILURE, Severity.ERROR)
+            events.append(self._log.instant(kind, severity, end_ns, outcome.reason))
+        key_frames, pictures, evidence = self._key_frames(end_ns)
+        live, final = self._curve.live_metrics(label), self._curve.final_metrics(label)
+        report = EpisodeReport(
+            episode_id=self.episode_id,
+            task=self._marker.task,
+            state=state,
+            start_ns=self._marker.stamp_ns,
+            end_ns=end_ns,
+            duration_s=max(0.0, (end_ns - self._marker.stamp_ns) / _NS),
+            source=self._marker.source,
+            robot=self._settings.robot,
+            label=label,
+            outcome=outcome,
+            metrics_final=final,
+            metrics_live=live,
+            largest_live_final_gap=largest_gap(live, final),
+            curve=self._curve.points(),
+            estimates=len(self._curve),
+            missing_estimates=self._missing,
+            motion=self._motion.figures(),
+            joint_names=self._motion.joint_names,
+            i_phys=self._motion.text(),
+            speed=self._motion.speed(),
+            events=[event.model_copy(update={"evidence": evidence.get(event.event_id)}) for event in self._log.events],
+            cameras=list(self._cameras.values()),
+            joints=self._summary.health if self._summary else None,
+            key_frames=key_frames,
+            settings=_flat(self._settings.model_dump(exclude={"robot"})),
+            calibration=self._settings.calibration,
+            model=self._newest.model if self._newest else "",
+            model_hash=self._newest.model_hash if self._newest else "",
+            dropped=self.dropped,
+            latency_p50_s=_quantile(self._latencies, 0.5),
+            latency_p99_s=_quantile(self._latencies, 0.99),
+            notes=[*self.notes, *self._doubts()],
+        )
+        return events, report, pictures
+
+    def _doubts(self) -> list[str]:
+        doubts = []
+        if self._settings.calibration is None:
+            doubts.append("thresholds are the documented defaults: no calibration for this task was given")
+        if self._missing:
+            doubts.append(f"{self._missing} estimates are missing: the model gave no value for them")
+        if self.dropped:
+            doubts.append(f"{self.dropped} frame sets were skipped because the model was busy")
+        return doubts
+
+    def _key_frames(self, end_ns: int) -> tuple[list[KeyFrame], dict[str, bytes], dict[int, str]]:
+        """Start, end, the peak, evenly spaced ones between, and one at each event's onset."""
+        wanted: list[tuple[int, str, int | None]] = [(self._marker.stamp_ns, "start", None)]
+        count = self._settings.peak_pictures
+        span = end_ns - self._marker.stamp_ns
+        wanted += [
+            (self._marker.stamp_ns + span * i // (count + 1), f"{i}/{count + 1}", None) for i in range(1, count + 1)
+        ]
+        if len(self._curve):
+            raw = self._curve.raw
+            wanted.append((self._curve.stamps_ns[raw.index(max(raw))], "highest progress", None))
+        wanted.append((end_ns, "end", None))
+        wanted += [
+            (event.onset_ns, f"{event.kind.value} {event.event_id}", event.event_id) for event in self._log.events
+        ]
+        frames: dict[str, KeyFrame] = {}
+        pictures: dict[str, bytes] = {}
+        evidence: dict[int, str] = {}
+        for stamp_ns, why, event_id in wanted:
+            picture = self._pictures.at(stamp_ns)
+            if picture is None:
+                continue
+            offset_ms = max(0, picture.stamp_ns - self._marker.stamp_ns) // 1_000_000
+            name = f"{picture.camera}_{offset_ms:08d}.jpg"
+            pictures[name] = picture.jpeg
+            if event_id is not None:
+                evidence[event_id] = name
+            known = frames.get(name)
+            reasons = why if known is None else f"{known.why}, {why}"
+            frames[name] = KeyFrame(stamp_ns=picture.stamp_ns, camera=picture.camera, file=name, why=reasons)
+        return sorted(frames.values(), key=lambda frame: frame.stamp_ns), pictures, evidence
+
+    def _past_end(self, stamp_ns: int) -> bool:
+        return self.end is not None and stamp_ns > self.end.stamp_ns
+
+    def _advance(self, stamp_ns: int) -> None:
+        self.stream_ns = max(self.stream_ns, stamp_ns)
+
+
+def _flat(tree: dict[str, object], prefix: str = "") -> dict[str, float | int | str | bool | None]:
+    """Nested settings as dotted names, for the report."""
+    flat: dict[str, float | int | str | bool | None] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            flat.update(_flat(value, f"{prefix}{name}."))
+        elif isinstance(value, float | int | str | bool) or value is None:
+            flat[prefix + name] = value
+        else:
+            flat[prefix + name] = str(value)
+    return flat
+
+
+def _quantile(values: Sequence[float], q: float) -> float | None:
+    return float(np.quantile(np.asarray(values), q)) if values else None
