@@ -1,0 +1,49 @@
+# The two commands of a newcomer are `make demo` and `make test`; the others are steps of them or for developers.
+#
+#   PYTHON=python3.12   interpreter to build the environment from (3.10 to 3.13)
+#   DISTRO=kilted       ROS 2 wheels to use (jazzy is the default); a sourced installation is used as it is
+
+PYTHON ?= python3
+DISTRO ?=
+ARGS ?=
+
+SHELL := /bin/bash
+RUN := DISTRO=$(DISTRO) scripts/ros_run
+# Demo and tests keep to this machine, whatever else is on the network.
+LOCAL_RUN := ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST $(RUN)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo demo-live test lint bench docs-check train-embedded clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## virtual environment, ROS 2, built workspace; does nothing where nothing changed
+	@$(PYTHON) scripts/setup_env.py --distro "$(DISTRO)"
+
+demo: setup ## play recorded rollouts through the real stack and watch them live
+	@$(LOCAL_RUN) rollout-monitor demo $(ARGS)
+
+demo-live: setup ## the same with the simulated cell in the place of the recordings
+	@$(LOCAL_RUN) scripts/install_sim.sh
+	@$(LOCAL_RUN) rollout-monitor demo --live $(ARGS)
+
+lint: setup ## ruff and mypy
+	@$(RUN) ruff check .
+	@$(RUN) ruff format --check scripts src/rollout_monitor/bringup
+	@$(RUN) mypy
+
+test: lint ## everything: lint, types, unit tests and real nodes in separate processes
+	@$(LOCAL_RUN) python -m pytest $(ARGS)
+
+bench: setup ## measure, print, judge nothing
+	@set -e; for file in bench/bench_*.py; do $(LOCAL_RUN) python $$file $(ARGS); done
+
+docs-check: setup ## the generated pages are those of the code
+	@$(RUN) python -m pytest -q tests/docs $(ARGS)
+
+train-embedded: setup ## train the embedded progress model again and export it (extra [train])
+	@$(RUN) python -m rollout_monitor.train $(ARGS)
+
+clean: ## remove what setup built, recordings and reports stay
+	rm -rf .venv .venv-* .venv*.lock ros2_ws/build ros2_ws/install ros2_ws/log .mypy_cache .ruff_cache .pytest_cache .hypothesis
