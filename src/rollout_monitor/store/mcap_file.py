@@ -1,0 +1,281 @@
+"""One MCAP file, whole or cut short.
+
+A file with its footer is read through its index. One without (the recorder was killed, the copy broke off) is
+scanned record by record up to the break, and says how much that was.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+from mcap.data_stream import ReadDataStream
+from mcap.opcode import Opcode
+from mcap.reader import SeekingReader
+from mcap.records import Channel, Chunk, McapRecord, Message, Schema
+from mcap.stream_reader import breakup_chunk
+from mcap.summary import Summary
+
+from rollout_monitor.errors import InputError
+from rollout_monitor.store.messages import BagMessage, Definition
+
+MAGIC = b"\x89MCAP0\r\n"
+_RECORD_HEAD = struct.Struct("<BQ")  # opcode, length
+_MESSAGE_HEAD = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
+
+
+@dataclass(frozen=True)
+class StoredTopic:
+    """A topic as one file describes it."""
+
+    name: str
+    type: str
+    count: int
+    serialization: str
+    definition: Definition | None
+    qos_yaml: str = ""
+
+
+@dataclass(frozen=True, order=True)
+class _Block:
+    """A chunk, or a message outside of any chunk."""
+
+    start_ns: int
+    offset: int
+    """Of the record's content."""
+    length: int
+    is_chunk: bool
+
+
+@dataclass
+class _Contents:
+    """What a scan found."""
+
+    schemas: dict[int, Schema] = field(default_factory=dict)
+    channels: dict[int, Channel] = field(default_factory=dict)
+    counts: Counter[int] = field(default_factory=Counter)
+    blocks: list[_Block] = field(default_factory=list)
+    start_ns: int | None = None
+    end_ns: int | None = None
+    damage: str | None = None
+    good_bytes: int = len(MAGIC)
+
+    def saw(self, record: McapRecord) -> None:
+        """Take note of one record."""
+        if isinstance(record, Schema):
+            self.schemas.setdefault(record.id, record)
+        elif isinstance(record, Channel):
+            self.channels.setdefault(record.id, record)
+        elif isinstance(record, Message):
+            if record.channel_id not in self.channels:
+                raise ValueError(f"a message of channel {record.channel_id}, which was not announced")
+            self.counts[record.channel_id] += 1
+            self.start_ns = record.log_time if self.start_ns is None else min(self.start_ns, record.log_time)
+            self.end_ns = record.log_time if self.end_ns is None else max(self.end_ns, record.log_time)
+
+
+class McapFile:
+    """Messages of one MCAP file in log order.
+
+    Attributes:
+        topics: what is in the file, by channel.
+        start_ns: log time of the first message, None where there is none.
+        end_ns: log time of the last message.
+        damage: what is wrong with the file and how much of it could be read; None where it is whole.
+
+    Raises:
+        InputError: no MCAP file, or one so damaged that nothing can be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._blocks: list[_Block] | None = None
+        self.damage: str | None = None
+        with path.open("rb") as stream:
+            if stream.read(len(MAGIC)) != MAGIC:
+                raise InputError(f"{path}: expected an MCAP file, its first bytes are something else")
+            summary = _read_summary(stream)
+            if summary is None:
+                self._take_scan(_scan(stream, path.stat().st_size))
+            else:
+                self._take_summary(summary)
+
+    def messages(self, topics: Collection[str] | None = None) -> Iterator[BagMessage]:
+        """Messages in log order, of ``topics`` only where given.
+
+        Raises:
+            InputError: a chunk that is damaged though the file has its index.
+        """
+        read, last = 0, self.start_ns
+        with self.path.open("rb") as stream:
+            try:
+                for channel, message in self._records(stream, topics):
+                    yield BagMessage(channel.topic, self._types[channel.schema_id], message.log_time, message.data)
+                    read, last = read + 1, message.log_time
+            except _READ_ERRORS as error:
+                raise InputError(
+                    f"{self.path}: damaged after {read} messages (log time {last} ns): "
+                    f"{error or type(error).__name__}; `mcap recover` keeps what is readable"
+                ) from error
+
+    def close(self) -> None:
+        """Nothing is held between calls."""
+
+    def _records(self, stream: BinaryIO, topics: Collection[str] | None) -> Iterator[tuple[Channel, Message]]:
+        if self._blocks is None:
+            reader = SeekingReader(stream, validate_crcs=True)
+            for _, channel, message in reader.iter_messages(topics=None if topics is None else list(topics)):
+                yield channel, message
+            return
+        for message in _in_log_order(self._blocks, stream):
+            channel = self._channels[message.channel_id]
+            if topics is None or channel.topic in topics:
+                yield channel, message
+
+    def _take_summary(self, summary: Summary) -> None:
+        statistics = summary.statistics
+        assert statistics is not None  # _read_summary  # noqa: S101
+        empty = statistics.message_count == 0
+        self.start_ns = None if empty else statistics.message_start_time
+        self.end_ns = None if empty else statistics.message_end_time
+        self._take_channels(summary.schemas, summary.channels, statistics.channel_message_counts)
+
+    def _take_scan(self, found: _Contents) -> None:
+        self.start_ns, self.end_ns = found.start_ns, found.end_ns
+        self._blocks = found.blocks
+        total = sum(found.counts.values())
+        if found.damage is not None:
+            if not total:
+                raise InputError(f"{self.path}: nothing can be read: {found.damage}")
+            self.damage = (
+                f"{self.path.name} is cut short: {found.damage}; {total} messages up to log time {self.end_ns} ns "
+                f"were read ({found.good_bytes} of {self.path.stat().st_size} bytes), anything later is lost"
+            )
+        self._take_channels(found.schemas, found.channels, found.counts)
+
+    def _take_channels(
+        self, schemas: dict[int, Schema], channels: dict[int, Channel], counts: dict[int, int] | Counter[int]
+    ) -> None:
+        self._channels = channels
+        self._types = {0: "", **{number: schema.name for number, schema in schemas.items()}}
+        self.topics = [
+            StoredTopic(
+                name=channel.topic,
+                type=self._types.get(channel.schema_id, ""),
+                count=counts.get(number, 0),
+                serialization=channel.message_encoding,
+                definition=_definition(schemas.get(channel.schema_id)),
+                qos_yaml=channel.metadata.get("offered_qos_profiles", ""),
+            )
+            for number, channel in sorted(channels.items())
+        ]
+
+
+_READ_ERRORS = (Exception,)
+"""Damaged bytes surface as whatever the decompressor, struct or the reader raises; all mean the same to a caller."""
+
+
+def _definition(schema: Schema | None) -> Definition | None:
+    if schema is None or not schema.data:
+        return None
+    return Definition(schema.data.decode("utf-8", errors="replace"), schema.encoding)
+
+
+def _read_summary(stream: BinaryIO) -> Summary | None:
+    """The file's own index, or None where it has none that can be used."""
+    stream.seek(-len(MAGIC), 2)
+    if stream.read(len(MAGIC)) != MAGIC:
+        return None
+    try:
+        summary = SeekingReader(_rewound(stream)).get_summary()
+    except _READ_ERRORS:
+        return None
+    if summary is None or summary.statistics is None or not (summary.chunk_indexes and summary.channels):
+        return None
+    return summary
+
+
+def _rewound(stream: BinaryIO) -> BinaryIO:
+    stream.seek(0)
+    return stream
+
+
+def _scan(stream: BinaryIO, size: int) -> _Contents:
+    """Walk through the records up to the end of the data or to the first one that cannot be read."""
+    found = _Contents()
+    while found.good_bytes < size:
+        stream.seek(found.good_bytes)
+        head = stream.read(_RECORD_HEAD.size)
+        if len(head) < _RECORD_HEAD.size:
+            found.damage = f"the file ends inside a record's head at byte {found.good_bytes}"
+            return found
+        opcode, length = _RECORD_HEAD.unpack(head)
+        content = found.good_bytes + _RECORD_HEAD.size
+        if content + length > size:
+            found.damage = f"the file ends inside a record of {length} bytes that starts at byte {found.good_bytes}"
+            return found
+        if opcode in (Opcode.DATA_END, Opcode.FOOTER):
+            return found
+        try:
+            _look_at(found, opcode, stream, content, length)
+        except _READ_ERRORS as error:
+            found.damage = f"the record at byte {found.good_bytes} is damaged ({error or type(error).__name__})"
+            return found
+        found.good_bytes = content + length
+    found.damage = f"the file ends at byte {size} without a footer"
+    return found
+
+
+def _look_at(found: _Contents, opcode: int, stream: BinaryIO, content: int, length: int) -> None:
+    if opcode == Opcode.CHUNK:
+        records = _chunk_records(stream.read(length))
+        times = [record.log_time for record in records if isinstance(record, Message)]
+        for record in records:
+            found.saw(record)
+        if times:
+            found.blocks.append(_Block(min(times), content, length, is_chunk=True))
+    elif opcode == Opcode.MESSAGE:
+        message = _message(stream.read(length))
+        found.saw(message)
+        found.blocks.append(_Block(message.log_time, content, length, is_chunk=False))
+    elif opcode == Opcode.SCHEMA:
+        found.saw(Schema.read(ReadDataStream(BytesIO(stream.read(length)))))
+    elif opcode == Opcode.CHANNEL:
+        found.saw(Channel.read(ReadDataStream(BytesIO(stream.read(length)))))
+
+
+def _chunk_records(content: bytes) -> list[McapRecord]:
+    return breakup_chunk(Chunk.read(ReadDataStream(BytesIO(content))), validate_crc=True)
+
+
+def _message(content: bytes) -> Message:
+    channel, sequence, log_time, publish_time = _MESSAGE_HEAD.unpack_from(content)
+    return Message(
+        channel_id=channel,
+        sequence=sequence,
+        log_time=log_time,
+        publish_time=publish_time,
+        data=content[_MESSAGE_HEAD.size :],
+    )
+
+
+def _in_log_order(blocks: Iterable[_Block], stream: BinaryIO) -> Iterator[Message]:
+    """Messages by log time, holding only the blocks that overlap in time."""
+    waiting: list[tuple[int, int, int, Message]] = []
+    for block in sorted(blocks):
+        while waiting and waiting[0][0] < block.start_ns:
+            yield heapq.heappop(waiting)[3]
+        stream.seek(block.offset)
+        content = stream.read(block.length)
+        records = _chunk_records(content) if block.is_chunk else [_message(content)]
+        for index, record in enumerate(records):
+            if isinstance(record, Message):
+                heapq.heappush(waiting, (record.log_time, block.offset, index, record))
+    while waiting:
+        yield heapq.heappop(waiting)[3]
