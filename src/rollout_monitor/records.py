@@ -83,7 +83,7 @@ class ProgressEstimate(Record):
     upper: UnitInterval | None = Field(default=None, description="upper end of the 90 % interval, if the model has one")
     success_probability: UnitInterval | None = Field(default=None, description="that the task is done now")
     direction: Direction = Direction.UNKNOWN
-    reason: str = Field(default="", description="why a value is missing")
+    reason: str = Field(default="", description="why the value is missing, or what to know before trusting it")
     camera_stamps_ns: dict[str, int] = Field(default_factory=dict, description="stamp of each frame used, by camera")
     model: str = Field(default="", description="name and version of the model")
     model_hash: str = Field(default="", description="SHA-256 of the model's files, hex")

@@ -18,6 +18,7 @@ class Estimator:
         self._episode_id = ""
         self.undecodable: list[str] = []  # cameras whose chosen frame did not decode, for the gate to count
         self.notes = ResetNotes()
+        self._told = False
 
     def start(self, marker: EpisodeMarker) -> ResetNotes:
         """Begin an episode: the model forgets the one before.
@@ -26,6 +27,7 @@ class Estimator:
             InputError: the model cannot use this task text.
         """
         self._episode_id = marker.episode_id
+        self._told = False
         self.notes = self._model.reset(marker.task)
         return self.notes
 
@@ -35,6 +37,8 @@ class Estimator:
             observation = self._model.observe(self._decode(selected))
         except (ModelError, InputError) as error:
             observation = Observation(progress=None, reason=str(error))
+        warning = "" if self._told else "; ".join(self.notes.notes)  # the model's notes ride on its first estimate
+        self._told = True
         return ProgressEstimate(
             stamp_ns=selected.stamp_ns,
             episode_id=self._episode_id,
@@ -44,7 +48,7 @@ class Estimator:
             upper=observation.upper,
             success_probability=observation.success_probability,
             direction=observation.direction,
-            reason=observation.reason,
+            reason=observation.reason or warning,
             camera_stamps_ns={camera: frame.stamp_ns for camera, frame in selected.frames.items()},
             model=self._card.name,
             model_hash=self._card.sha256,

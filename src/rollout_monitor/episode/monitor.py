@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Union
 
 from rollout_monitor.episode.merge import StampMerger
 from rollout_monitor.episode.pictures import Picture, PictureBook
@@ -40,14 +39,14 @@ class Closed:
     pictures: dict[str, bytes]
 
 
-Output = Union[Event, MonitorStatus, Closed]
-Item = Union[ProgressEstimate, KinematicSummary]
+Output = Event | MonitorStatus | Closed
+Item = ProgressEstimate | KinematicSummary
 
 
 class Monitor:
     """Watches one robot. Feed it records as they come; it orders them by stamp itself. Not thread safe."""
 
-    def __init__(self, settings: MonitorSettings, budget: Callable[[str], float | None] = lambda task: None) -> None:
+    def __init__(self, settings: MonitorSettings, budget: Callable[[str], float | None] | None = None) -> None:
         """Make a monitor.
 
         Args:
@@ -55,7 +54,7 @@ class Monitor:
             budget: the longest run allowed for a task, seconds, asked at each start; None for no limit.
         """
         self._settings = settings
-        self._budget = budget
+        self._budget = budget or (lambda _task: None)
         self._merger: StampMerger[Item] = StampMerger(round(settings.merge_wait_s * _NS))
         self._running: RunningEpisode | None = None
         self._idle = MonitorStatus(stamp_ns=0, state=EpisodeState.IDLE)

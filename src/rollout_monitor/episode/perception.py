@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Union
 
 from rollout_monitor.episode.gate import Decode, FrameGate, Selected
 from rollout_monitor.episode.settings import GateSettings
@@ -36,8 +35,8 @@ class EndJob:
     marker: EpisodeMarker
 
 
-Job = Union[StartJob, Selected, EndJob]
-Output = Union[Job, KinematicSummary, CameraHealth]
+Job = StartJob | Selected | EndJob
+Output = Job | KinematicSummary | CameraHealth
 
 
 class Perception:

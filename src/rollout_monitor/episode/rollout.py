@@ -30,7 +30,7 @@ class RolloutMonitor:
         gate: GateSettings | None = None,
         motion: MotionSettings | None = None,
         monitor: MonitorSettings | None = None,
-        budget: Callable[[str], float | None] = lambda task: None,
+        budget: Callable[[str], float | None] | None = None,
     ) -> None:
         gate = gate or GateSettings(rate_hz=model.card.rate_hz)
         self._primary = gate.cameras[0]

@@ -21,7 +21,6 @@ from rollout_monitor.records import (
     EstimateStatus,
     Event,
     EventKind,
-    JointHealth,
     KeyFrame,
     KinematicSummary,
     MonitorStatus,
@@ -79,9 +78,12 @@ class RunningEpisode:
         before = self._newest if isinstance(item, ProgressEstimate) else self._summary
         if before is None:
             return item.stamp_ns < self._marker.stamp_ns - _JUMP_NS
-        if isinstance(item, KinematicSummary) and isinstance(before, KinematicSummary):
-            if item.health.clock_jumps > before.health.clock_jumps:
-                return True
+        if (
+            isinstance(item, KinematicSummary)
+            and isinstance(before, KinematicSummary)
+            and item.health.clock_jumps > before.health.clock_jumps
+        ):
+            return True
         return item.stamp_ns < before.stamp_ns - _JUMP_NS
 
     def clock_jump(self, stamp_ns: int) -> Event:
@@ -104,6 +106,8 @@ class RunningEpisode:
         if estimate.status is EstimateStatus.MISSING or estimate.progress is None:
             self._missing += 1
             return self._detectors.on_estimate_seen(estimate.stamp_ns)
+        if estimate.reason and not any(estimate.reason in note for note in self.notes):
+            self.notes.append(f"{estimate.model}: {estimate.reason}")
         self._live = self._curve.add(estimate)
         return self._detectors.on_progress(estimate.stamp_ns, self._live)
 

@@ -45,7 +45,7 @@ class ModelCard:
 
 @dataclass(frozen=True)
 class Observation:
-    """A model's answer to one frame set. ``progress is None`` means it has none; ``reason`` says why."""
+    """A model's answer to one frame set. ``progress is None`` means it has none; ``reason`` says why (or warns)."""
 
     progress: float | None
     lower: float | None = None
