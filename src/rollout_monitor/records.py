@@ -249,7 +249,9 @@ class OpdMetrics(Record):
     convention: Literal["paper", "toolkit", "toolkit-1.0"] = "paper"
     samples: int = Field(ge=1)
     success: bool
-    success_from: Literal["label", "progress"]
+    success_from: Literal["label", "outcome", "progress"] = Field(
+        description="a given label; the monitor's own decided outcome; or maximum progress against the threshold"
+    )
     mp: float = Field(description="maximum progress")
     mc25: bool
     mc50: bool

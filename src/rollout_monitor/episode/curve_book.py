@@ -5,7 +5,15 @@ from __future__ import annotations
 from rollout_monitor.curve.opd import StreamingOpd, compute
 from rollout_monitor.curve.settings import OpdSettings
 from rollout_monitor.curve.smoothing import CausalSmoother, smooth_final
-from rollout_monitor.records import CurvePoint, Label, LiveFinalGap, OpdMetrics, ProgressEstimate
+from rollout_monitor.records import (
+    CurvePoint,
+    Label,
+    LiveFinalGap,
+    OpdMetrics,
+    Outcome,
+    OutcomeDecision,
+    ProgressEstimate,
+)
 
 _COMPARED = ("mp", "tv", "ppl", "cra", "str_", "max_drawdown", "drr", "fns", "sqs")
 
@@ -15,7 +23,7 @@ class CurveBook:
 
     def __init__(self, settings: OpdSettings) -> None:
         self._settings = settings
-        self._smoother = CausalSmoother(settings.tau_s)
+        self._smoother = CausalSmoother(settings.live_tau_s)
         self._estimates: list[ProgressEstimate] = []
         self._live: list[float] = []
         self.opd = StreamingOpd(settings)
@@ -48,15 +56,22 @@ class CurveBook:
         """Success probability of each sample."""
         return [estimate.success_probability for estimate in self._estimates]
 
-    def final_metrics(self, label: Label | None) -> OpdMetrics | None:
-        """Metrics of the finally smoothed curve; None where there is no sample."""
-        if not self._estimates:
-            return None
-        return compute(smooth_final(self.raw, self.stamps_ns, self._settings), self._settings, label)
+    def metrics(self, outcome: OutcomeDecision) -> tuple[OpdMetrics | None, OpdMetrics | None]:
+        """Metrics as last seen live, and of the finally smoothed curve; None where there is no sample.
 
-    def live_metrics(self, label: Label | None) -> OpdMetrics | None:
-        """Metrics as last seen live."""
-        return self.opd.metrics(label) if self._estimates else None
+        The decided outcome stands in for a label that nobody gave, so that a report which says success carries SQS
+        and one which says failure carries FNS; ``success_from`` tells which of the two it was.
+        """
+        if not self._estimates:
+            return None, None
+        decided = outcome.outcome is not Outcome.UNDECIDED
+        label = Label(outcome.outcome.value) if decided else None
+        live = self.opd.metrics(label)
+        final = compute(smooth_final(self.raw, self.stamps_ns, self._settings), self._settings, label)
+        if decided and outcome.decided_by != "label":
+            live = live.model_copy(update={"success_from": "outcome"})
+            final = final.model_copy(update={"success_from": "outcome"})
+        return live, final
 
     def points(self) -> list[CurvePoint]:
         """The curve for the report."""

@@ -183,7 +183,7 @@ class RunningEpisode:
             kind, severity = (EventKind.SUCCESS, Severity.INFO) if good else (EventKind.FAILURE, Severity.ERROR)
             events.append(self._log.instant(kind, severity, end_ns, outcome.reason))
         key_frames, pictures, evidence = self._key_frames(end_ns)
-        live, final = self._curve.live_metrics(label), self._curve.final_metrics(label)
+        live, final = self._curve.metrics(outcome)
         report = EpisodeReport(
             episode_id=self.episode_id,
             task=self._marker.task,

@@ -1,0 +1,130 @@
+"""Runs the engine over a recording: the same decisions as live, as fast as the machine allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rollout_monitor.episode.monitor import Output
+from rollout_monitor.episode.rollout import RolloutMonitor
+from rollout_monitor.errors import InputError
+from rollout_monitor.images import fingerprint
+from rollout_monitor.records import Boundary, EpisodeMarker, Label
+from rollout_monitor.store.bags import BagReader, ImageItem, JointItem, MarkerItem, StreamItem
+from rollout_monitor.store.videos import read_video
+
+_IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
+_JOINT_TYPE = "sensor_msgs/msg/JointState"
+_EPISODE_TYPE = "rollout_monitor_msgs/msg/Episode"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Which topics of a bag are looked at."""
+
+    cameras: Mapping[str, str]  # topic by camera name, the primary first
+    joints: str | None
+    markers: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def choose_sources(bag: BagReader, cameras: Mapping[str, str], joints: str | None) -> Sources:
+    """Fill in what the user did not name: all image topics (a front view first) and the only joint topic.
+
+    Raises:
+        InputError: a named topic that is not there or of another type, no image topic, several joint topics.
+    """
+    by_type: dict[str, list[str]] = {}
+    for topic in bag.topics:
+        by_type.setdefault(topic.type, []).append(topic.name)
+    images = [name for kind in _IMAGE_TYPES for name in by_type.get(kind, [])]
+    for camera, topic in cameras.items():
+        if topic not in images:
+            raise InputError(f"{bag.path}: camera {camera}: no image topic {topic!r}; there are: {_list(images)}")
+    notes = []
+    if not cameras:
+        if not images:
+            raise InputError(f"{bag.path}: holds no image topic, and progress is judged from pictures")
+        cameras = {_camera_name(topic): topic for topic in sorted(images, key=_camera_order)}
+        notes.append("cameras found: " + ", ".join(f"{name}={topic}" for name, topic in cameras.items()))
+    states = by_type.get(_JOINT_TYPE, [])
+    if joints is not None and joints not in states:
+        raise InputError(f"{bag.path}: no JointState topic {joints!r}; there are: {_list(states)}")
+    if joints is None and len(states) > 1:
+        raise InputError(f"{bag.path}: several JointState topics ({_list(states)}); choose one with --joints")
+    markers = by_type.get(_EPISODE_TYPE, [])
+    return Sources(cameras, joints or (states[0] if states else None), markers[0] if markers else None, notes)
+
+
+def run_bag(
+    bag: BagReader, sources: Sources, monitor: RolloutMonitor, whole: EpisodeMarker | None, label: Label | None
+) -> Iterator[Output]:
+    """Feed a bag's streams in log order.
+
+    Args:
+        bag: the opened recording.
+        sources: what to look at.
+        monitor: the engine.
+        whole: a START to use for the whole bag in the place of its own markers; its stamp is set to the first one.
+        label: outcome to give with the END of ``whole``.
+    """
+    names = {topic: camera for camera, topic in sources.cameras.items()}
+    topics = set(names) | ({sources.joints} if sources.joints else set())
+    if whole is None and sources.markers:
+        topics.add(sources.markers)
+    last_ns = None
+    for item in bag.decoded(topics):
+        if isinstance(item, MarkerItem):
+            yield from monitor.on_marker(item.marker)
+            continue
+        if whole is not None and last_ns is None:
+            whole = whole.model_copy(update={"stamp_ns": item.stamp_ns})
+            yield from monitor.on_marker(whole)
+        last_ns = item.stamp_ns if last_ns is None else max(last_ns, item.stamp_ns)
+        yield from _feed(item, names, monitor)
+    if whole is not None and last_ns is not None:
+        end = {"boundary": Boundary.END, "stamp_ns": last_ns, "label": label}
+        yield from monitor.on_marker(whole.model_copy(update=end))
+    yield from monitor.finish()
+
+
+def run_video(
+    path: Path, camera: str, rate_hz: float, monitor: RolloutMonitor, start: EpisodeMarker, label: Label | None
+) -> Iterator[Output]:
+    """Feed a video as the primary camera; the episode is the whole video."""
+    yield from monitor.on_marker(start)
+    last_ns = 0
+    for stamp_ns, rgb in read_video(path, rate_hz):
+        last_ns = stamp_ns
+        yield from monitor.on_image(camera, stamp_ns, lambda rgb=rgb: rgb, fingerprint(rgb))  # type: ignore[misc]
+    yield from monitor.on_marker(
+        start.model_copy(update={"boundary": Boundary.END, "stamp_ns": last_ns, "label": label})
+    )
+    yield from monitor.finish()
+
+
+def _feed(item: StreamItem, names: Mapping[str, str], monitor: RolloutMonitor) -> Iterable[Output]:
+    if isinstance(item, ImageItem):
+        return monitor.on_image(names[item.topic], item.stamp_ns, item.decode, item.fingerprint)
+    if isinstance(item, JointItem):
+        return monitor.on_joints(item.stamp_ns, item.names, item.positions, item.velocities, item.efforts)
+    return []
+
+
+def _camera_name(topic: str) -> str:
+    """A readable name: the first part of the topic that is not a stream's usual tail or a namespace."""
+    tails = {"image", "image_raw", "image_rect_raw", "color", "rgb", "compressed", "camera"}
+    parts = [part for part in topic.split("/") if part and part not in tails]
+    name = (parts[-1] if parts else "camera").removeprefix("camera_").removesuffix("_camera")
+    name = "".join(letter if letter.isalnum() else "_" for letter in name)
+    return name if name[:1].isalpha() else f"camera_{name}"
+
+
+def _camera_order(topic: str) -> tuple[bool, str]:
+    """Views from outside before views from the wrist: progress is read from the scene."""
+    return any(word in topic for word in ("wrist", "hand", "gripper")), topic
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
