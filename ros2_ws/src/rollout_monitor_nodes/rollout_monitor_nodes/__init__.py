@@ -1,0 +1,1 @@
+"""Thin rclpy nodes around the package ``rollout_monitor``: they convert messages, call the core and publish."""

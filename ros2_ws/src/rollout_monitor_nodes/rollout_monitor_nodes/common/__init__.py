@@ -1,0 +1,1 @@
+"""What all nodes share: quality of service, spinning and stopping, parameters, conversion, diagnostics."""

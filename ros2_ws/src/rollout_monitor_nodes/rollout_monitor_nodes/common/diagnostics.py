@@ -1,0 +1,65 @@
+"""Publishes the state of a node's parts on /diagnostics, once a second and at once when a level changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.node import Node
+
+from rollout_monitor_nodes.common.qos import PROFILES
+from rollout_monitor_nodes.common.subscribe import STEADY
+
+PERIOD_S = 1.0
+CHECK_PERIOD_S = 0.2
+
+OK, WARN, ERROR, STALE = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR, DiagnosticStatus.STALE
+
+
+@dataclass(frozen=True)
+class Part:
+    """The state of one part: a stream, the model, the disk."""
+
+    name: str
+    level: bytes
+    message: str
+    values: dict[str, object] = field(default_factory=dict)
+
+
+class Diagnostics:
+    """Asks the node for its parts and publishes them."""
+
+    def __init__(self, node: Node, parts: Callable[[], Iterable[Part]], hardware_id: str = "") -> None:
+        self._node = node
+        self._parts = parts
+        self._hardware_id = hardware_id
+        self._levels: dict[str, bytes] = {}
+        self._since_s = PERIOD_S
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", PROFILES["DIAGNOSTICS"])
+        self._timer = node.create_timer(CHECK_PERIOD_S, self._check, clock=STEADY)
+
+    def destroy(self) -> None:
+        """Publish no more."""
+        self._node.destroy_timer(self._timer)
+        self._node.destroy_publisher(self._publisher)
+
+    def _check(self) -> None:
+        self._since_s += CHECK_PERIOD_S
+        parts = list(self._parts())
+        levels = {part.name: part.level for part in parts}
+        if levels == self._levels and self._since_s < PERIOD_S:
+            return
+        self._levels, self._since_s = levels, 0.0
+        array = DiagnosticArray(status=[self._status(part) for part in parts])
+        array.header.stamp = self._node.get_clock().now().to_msg()
+        self._publisher.publish(array)
+
+    def _status(self, part: Part) -> DiagnosticStatus:
+        return DiagnosticStatus(
+            level=part.level,
+            name=f"{self._node.get_fully_qualified_name()[1:]}: {part.name}",
+            message=part.message,
+            hardware_id=self._hardware_id,
+            values=[KeyValue(key=key, value=str(value)) for key, value in part.values.items()],
+        )

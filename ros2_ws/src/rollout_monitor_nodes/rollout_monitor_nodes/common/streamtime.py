@@ -1,0 +1,46 @@
+"""Where the streams' time stands between two messages.
+
+Header stamps may be years old (a recording) or run on a simulated clock, so the wall clock says nothing about them.
+Stream time is the newest stamp seen plus the time that has passed since, measured by a clock that only moves forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_NS = 1_000_000_000
+JUMP_NS = _NS
+"""A stamp this far behind the newest means that the clock was set back, not that messages overtook each other."""
+
+
+class StreamClock:
+    """Stream time, from stamps and the time passed since the newest one."""
+
+    def __init__(self, passed_ns: Callable[[], int]) -> None:
+        """Make a clock.
+
+        Args:
+            passed_ns: nanoseconds on a clock that measures passing time: steady, or simulated where one is used.
+        """
+        self._passed_ns = passed_ns
+        self._newest_ns: int | None = None
+        self._seen_at = 0
+
+    def saw(self, stamp_ns: int) -> None:
+        """Note the header stamp of a message that has just come."""
+        if self._newest_ns is None or stamp_ns > self._newest_ns or stamp_ns < self._newest_ns - JUMP_NS:
+            self._newest_ns = stamp_ns
+            self._seen_at = self._passed_ns()
+
+    @property
+    def quiet_s(self) -> float:
+        """How long no stamp has advanced, s; 0 before the first."""
+        if self._newest_ns is None:
+            return 0.0
+        return max(0, self._passed_ns() - self._seen_at) / _NS
+
+    def now_ns(self) -> int | None:
+        """Stream time now; None before the first stamp."""
+        if self._newest_ns is None:
+            return None
+        return self._newest_ns + max(0, self._passed_ns() - self._seen_at)
