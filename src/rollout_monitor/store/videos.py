@@ -1,0 +1,79 @@
+"""Frames of a video file on a stamp grid, by PyAV: variable frame rate and AV1 included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+
+from rollout_monitor.errors import InputError
+from rollout_monitor.frames import RgbImage
+
+_NS = 1_000_000_000
+_RATE_DENOMINATOR = 1001
+"""NTSC rates are multiples of 1/1001; a rate given as float is taken for the nearest such fraction."""
+
+
+def read_video(path: Path | str, rate_hz: float | None = None) -> Iterator[tuple[int, RgbImage]]:
+    """Frames of the first video stream with their stamps, nanoseconds from the first frame.
+
+    Args:
+        path: any file that FFmpeg reads.
+        rate_hz: for k = 0, 1, 2, ... the first frame with stamp >= k / rate is given, compared exactly, and no frame
+            twice; None gives every frame.
+
+    Yields:
+        ``(stamp_ns, picture)`` with strictly growing stamps; frames without or with a repeated time are left out.
+
+    Raises:
+        InputError: no video, no frames, or a file that is cut short (after the frames before the cut).
+    """
+    path = Path(path)
+    if rate_hz is not None and not 0 < rate_hz < 1e6:
+        raise InputError(f"{path}: the rate of frames must be positive, got {rate_hz} Hz")
+    rate = None if rate_hz is None else Fraction(rate_hz).limit_denominator(_RATE_DENOMINATOR)
+    return _frames(path, rate)
+
+
+def _frames(path: Path, rate: Fraction | None) -> Iterator[tuple[int, RgbImage]]:
+    decoded, next_tick = 0, 0
+    try:
+        with av.open(str(path)) as container:
+            if not container.streams.video:
+                raise InputError(f"{path}: expected a video, but it has no video stream")
+            stream = container.streams.video[0]
+            stream.thread_type = "AUTO"
+            first: Fraction | None = None
+            last: Fraction | None = None
+            for frame in container.decode(stream):
+                decoded += 1
+                if frame.pts is None or frame.time_base is None:
+                    continue
+                seconds = frame.pts * frame.time_base
+                first = seconds if first is None else first
+                since = seconds - first
+                if last is not None and since <= last:
+                    continue
+                last = since
+                if rate is not None:
+                    if since * rate < next_tick:
+                        continue
+                    next_tick = int(since * rate) + 1
+                picture = np.ascontiguousarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
+                yield round(since * _NS), picture
+            announced = stream.frames
+    except av.error.FFmpegError as error:
+        raise InputError(f"{path}: after {decoded} frames: {_reason(error)}") from error
+    if decoded == 0:
+        raise InputError(f"{path}: the video has no frames that can be decoded")
+    if announced > decoded:
+        raise InputError(f"{path}: cut short: {decoded} of {announced} frames are there; copy the file again")
+
+
+def _reason(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error)
+    log = getattr(error, "log", None)
+    return f"{text} ({log[2].strip()})" if log else str(text)
