@@ -1,0 +1,189 @@
+"""The whole engine on synthetic streams: what must happen, when, and that arrival order changes nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from engine_help import NS, T0, ScriptedModel, Streams, events, feed, reports
+
+from rollout_monitor.episode.monitor import Closed
+from rollout_monitor.episode.rollout import RolloutMonitor
+from rollout_monitor.episode.settings import GateSettings, MonitorSettings
+from rollout_monitor.records import (
+    Boundary,
+    EpisodeMarker,
+    EpisodeReport,
+    EpisodeState,
+    EventKind,
+    Label,
+    MonitorStatus,
+    Outcome,
+)
+
+GATE = GateSettings(cameras=("front", "wrist"), rate_hz=5.0)
+
+
+def engine(curve: Callable[[float], float | None], chance: Callable[[float], float] | None = None) -> RolloutMonitor:
+    return RolloutMonitor(ScriptedModel(curve, chance), GATE, monitor=MonitorSettings(robot="ur5e"))
+
+
+def run(curve: Callable[[float], float | None], streams: Streams | None = None) -> EpisodeReport:
+    (report,) = reports(feed(engine(curve), (streams or Streams()).build()))
+    return report
+
+
+def kinds(report: EpisodeReport) -> list[EventKind]:
+    return [event.kind for event in report.events]
+
+
+def test_a_success_is_reported_with_all_its_parts() -> None:
+    report = run(lambda t: min(1.0, t / 8.0))
+    assert report.state is EpisodeState.ENDED and report.outcome.outcome is Outcome.SUCCESS
+    assert report.outcome.decided_by == "progress" and report.duration_s == 12.0
+    assert kinds(report) == [EventKind.PLATEAU_DONE, EventKind.SUCCESS]
+    assert report.metrics_final is not None and report.metrics_final.success_from == "outcome"
+    assert report.metrics_final.sqs is not None and report.metrics_final.fns is None
+    assert report.estimates == 60 and len(report.curve) == 60 and report.missing_estimates == 0
+    assert report.motion is not None and report.motion.samples >= 355 and report.joint_names
+    assert report.i_phys and report.speed and report.largest_live_final_gap is not None
+    assert report.key_frames[0].why.startswith("start") and report.model_hash == "ab" * 32
+    assert any("documented defaults" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(("arm_moves", "words"), [(True, "MOVING"), (False, "STILL")])
+def test_a_stall_is_seen_live_and_fails(arm_moves: bool, words: str) -> None:
+    streams = Streams(moving=lambda t: t < 3.0 or arm_moves)
+    outputs = feed(engine(lambda t: min(0.4, t / 7.5)), streams.build())
+    (report,) = reports(outputs)
+    stall = next(event for event in events(outputs) if event.kind is EventKind.STALL)
+    assert words in stall.reason
+    assert 3.0 <= (stall.onset_ns - T0) / NS <= 4.5
+    assert (stall.detected_ns - stall.onset_ns) / NS < 4.5
+    closed = next(i for i, output in enumerate(outputs) if isinstance(output, Closed))
+    assert outputs.index(stall) < closed, "an operator hears of it before the end"
+    assert report.outcome.outcome is Outcome.FAILURE and report.metrics_final is not None
+    assert report.metrics_final.fns is not None and report.metrics_final.sqs is None
+
+
+def test_a_drop_that_recovers_clears_its_event() -> None:
+    def curve(t: float) -> float:
+        return t / 5.0 if t < 3 else 0.2 if t < 5 else min(1.0, 0.2 + (t - 5) / 4.0)
+
+    report = run(curve)
+    drawdown = next(event for event in report.events if event.kind is EventKind.DRAWDOWN)
+    assert drawdown.cleared_ns is not None and drawdown.values["recovered"] > 0.8
+    assert report.outcome.outcome is Outcome.SUCCESS and report.metrics_final is not None
+    assert report.metrics_final.drr == 1.0
+
+
+def test_a_given_label_wins() -> None:
+    report = run(lambda t: 0.2, Streams(label=Label.SUCCESS))
+    assert report.outcome.outcome is Outcome.SUCCESS and report.outcome.decided_by == "label"
+    assert report.metrics_final is not None and report.metrics_final.success_from == "label"
+
+
+def test_missing_estimates_are_missing_not_zero() -> None:
+    report = run(lambda t: None if 4.0 < t < 6.0 else min(1.0, t / 8.0))
+    assert report.missing_estimates >= 8 and report.estimates == 60 - report.missing_estimates
+    assert EventKind.DRAWDOWN not in kinds(report)
+    assert any("missing" in note for note in report.notes)
+
+
+def test_a_model_that_never_answers_costs_progress_but_not_the_arm() -> None:
+    report = run(lambda t: None)
+    assert report.outcome.outcome is Outcome.UNDECIDED and report.metrics_final is None
+    assert report.motion is not None and report.motion.samples > 300
+
+
+def test_no_joints_is_no_event() -> None:
+    items = [item for item in Streams().build() if item[1] != "joints"]
+    (report,) = reports(feed(engine(lambda t: min(1.0, t / 8.0)), items))
+    assert report.motion is None and kinds(report) == [EventKind.PLATEAU_DONE, EventKind.SUCCESS]
+
+
+def test_joints_and_camera_that_stop_are_noticed() -> None:
+    items = [i for i in Streams().build() if not (i[1] == "joints" and i[0] > T0 + 4 * NS)]
+    (report,) = reports(feed(engine(lambda t: t / 20), items))
+    lost = next(event for event in report.events if event.kind is EventKind.JOINTS_LOST)
+    assert (lost.onset_ns - T0) / NS == pytest.approx(4.0, abs=0.2)
+    items = [i for i in Streams().build() if not (i[1] == "image" and i[0] > T0 + 4 * NS)]
+    (report,) = reports(feed(engine(lambda t: t / 20), items))
+    found = {event.kind: event for event in report.events}
+    assert found[EventKind.CAMERA_LOST].subject in {"front", "wrist"}
+    assert EventKind.MODEL_LATE in found and EventKind.MODEL_LOST in found
+
+
+def test_a_clock_that_goes_back_interrupts_and_keeps_everything() -> None:
+    first = Streams(duration_s=8.0).build()[:-1]
+    again = Streams(duration_s=4.0).build()
+    found = reports(feed(engine(lambda t: min(1.0, t / 8.0)), first + again[1:]))
+    assert found[0].state is EpisodeState.INTERRUPTED and found[0].estimates >= 39
+    assert kinds(found[0])[-1] is EventKind.CLOCK_JUMP
+    assert found[0].outcome.outcome is Outcome.UNDECIDED
+
+
+def test_a_second_start_interrupts_the_first() -> None:
+    first = Streams(duration_s=5.0, episode_id="a").build()[:-1]
+    second = Streams(duration_s=5.0, episode_id="b", start_ns=T0 + 6 * NS).build()
+    found = reports(feed(engine(lambda t: t / 10), first + second))
+    assert [(r.episode_id, r.state) for r in found] == [("a", EpisodeState.INTERRUPTED), ("b", EpisodeState.ENDED)]
+    assert found[1].estimates == 25
+
+
+def test_input_that_ends_in_mid_episode_is_interrupted_not_lost() -> None:
+    (report,) = reports(feed(engine(lambda t: t / 10), Streams(duration_s=5.0).build()[:-1]))
+    assert report.state is EpisodeState.INTERRUPTED and report.estimates == 25
+    assert "interrupted" in report.notes[0]
+
+
+def test_markers_heard_twice_change_nothing() -> None:
+    items = Streams(duration_s=5.0).build()
+    once = reports(feed(engine(lambda t: t / 10), items))
+    twice = reports(feed(engine(lambda t: t / 10), [items[0], *items, items[-1]]))
+    assert once == twice
+
+
+def test_a_start_learned_late_still_gets_its_first_seconds() -> None:
+    items = Streams().build()
+    late = items[1:200] + [items[0]] + items[200:]
+    assert late[199][1] == "marker"
+    one = reports(feed(engine(lambda t: min(1.0, t / 8.0)), items))
+    other = reports(feed(engine(lambda t: min(1.0, t / 8.0)), late))
+    assert [p.stamp_ns for p in one[0].curve] == [p.stamp_ns for p in other[0].curve]
+    assert one[0].motion == other[0].motion
+
+
+def test_status_is_monotone_in_stamps_and_ends_with_the_state() -> None:
+    outputs = feed(engine(lambda t: min(1.0, t / 8.0)), Streams().build())
+    status = [output for output in outputs if isinstance(output, MonitorStatus)]
+    stamps = [one.stamp_ns for one in status]
+    assert stamps == sorted(stamps) and len(status) > 100
+    assert status[-1].state is EpisodeState.ENDED and status[-1].mp == pytest.approx(1.0, abs=0.05)
+
+
+def test_an_episode_without_any_data_still_gives_a_report() -> None:
+    start = EpisodeMarker(boundary=Boundary.START, stamp_ns=T0, episode_id="empty", task="wait")
+    items = [(T0, "marker", (start,)), (T0 + NS, "marker", (start.model_copy(update={"boundary": Boundary.END}),))]
+    (report,) = reports(feed(engine(lambda t: 0.5), items))  # type: ignore[arg-type]
+    assert report.metrics_final is None and report.motion is None and report.curve == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_arrival_order_between_topics_changes_nothing(seed: int) -> None:
+    """Each topic keeps its own order, as DDS keeps it; between topics anything goes within 60 ms."""
+
+    def curve(t: float) -> float:
+        return t / 6.0 if t < 3 else 0.15 if t < 5 else min(1.0, 0.15 + (t - 5) / 5.0)
+
+    items = Streams().build()
+    rng = random.Random(seed)
+    delays = {topic: rng.uniform(0, 60e6) for topic in ("front", "wrist", "joints")}
+    keyed = []
+    for order, item in enumerate(items[1:-1]):
+        topic = item[2][0] if item[1] == "image" else "joints"
+        keyed.append((item[0] + delays[str(topic)], order, item))
+    jittered = [items[0], *(item for _, _, item in sorted(keyed, key=lambda k: k[:2])), items[-1]]
+    (one,), (other,) = (reports(feed(engine(curve), order)) for order in (items, jittered))
+    assert one.model_dump(exclude={"cameras"}) == other.model_dump(exclude={"cameras"})
