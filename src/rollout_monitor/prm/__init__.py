@@ -1,1 +1,1 @@
-
+"""Progress models behind one protocol: the embedded one, recorded curves, and a registry of names."""
