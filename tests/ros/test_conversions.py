@@ -59,7 +59,19 @@ FIGURES = st.builds(
     duration_s=POSITIVE,
     **{
         name: maybe(FLOATS)
-        for name in "u_v u_a mu_v u_v_si u_a_si mu_v_si rms_jerk ldlj sparc peak_speed peak_acceleration".split()
+        for name in [
+            "u_v",
+            "u_a",
+            "mu_v",
+            "u_v_si",
+            "u_a_si",
+            "mu_v_si",
+            "rms_jerk",
+            "ldlj",
+            "sparc",
+            "peak_speed",
+            "peak_acceleration",
+        ]
     },
     idle_fraction=maybe(UNITS),
     **{name: st.lists(FLOATS, max_size=3) for name in ("s_v", "s_a", "rms_jerk_per_joint")},
@@ -68,7 +80,7 @@ FIGURES = st.builds(
 )
 JOINT_HEALTHS = st.builds(
     r.JointHealth,
-    **{name: COUNTS for name in "received used non_finite not_advancing malformed gaps clock_jumps".split()},
+    **dict.fromkeys(["received", "used", "non_finite", "not_advancing", "malformed", "gaps", "clock_jumps"], COUNTS),
     rate_hz=maybe(POSITIVE),
     last_stamp_ns=maybe(STAMPS),
 )
@@ -94,7 +106,7 @@ CAMERAS = st.builds(
     r.CameraHealth,
     camera=NAMES,
     stamp_ns=STAMPS,
-    **{name: COUNTS for name in ("received", "bad", "repeated", "not_advancing")},
+    **dict.fromkeys(("received", "bad", "repeated", "not_advancing"), COUNTS),
     rate_hz=maybe(POSITIVE),
     **{name: maybe(STAMPS) for name in ("last_frame_ns", "frozen_since_ns", "dark_since_ns")},
     luminance=maybe(POSITIVE),
@@ -123,7 +135,16 @@ STATUSES = st.builds(
     elapsed_s=POSITIVE,
     **{
         name: maybe(UNITS)
-        for name in "progress progress_raw lower upper mp drawdown max_drawdown success_probability".split()
+        for name in [
+            "progress",
+            "progress_raw",
+            "lower",
+            "upper",
+            "mp",
+            "drawdown",
+            "max_drawdown",
+            "success_probability",
+        ]
     },
     smoothness=maybe(FLOATS),
     rms_jerk=maybe(POSITIVE),
@@ -141,7 +162,7 @@ METRICS = st.builds(
     success=st.booleans(),
     success_from=st.sampled_from(["label", "progress"]),
     **{name: st.booleans() for name in ("mc25", "mc50", "mc75", "mc100")},
-    **{name: FLOATS for name in ("mp", "tv", "ppl", "cra", "str", "max_drawdown")},
+    **dict.fromkeys(("mp", "tv", "ppl", "cra", "str", "max_drawdown"), FLOATS),
     max_drawdown_index=COUNTS,
     **{name: maybe(FLOATS) for name in ("drr", "fns", "sqs")},
 )

@@ -88,11 +88,14 @@ class ParameterSpec:
 def specs(model: type[BaseModel] | BaseModel, prefix: str = "") -> list[ParameterSpec]:
     """All parameters of a settings class, or of an instance whose values become the defaults.
 
+    Names in the class's ``UNEXPOSED`` are left out: they follow from others.
+
     Raises:
         TypeError: a field of a type that no ROS parameter can hold.
     """
     defaults = model if isinstance(model, BaseModel) else model()
-    return list(_walk(defaults, prefix))
+    hidden = getattr(model, "UNEXPOSED", frozenset())
+    return [spec for spec in _walk(defaults, prefix) if spec.name not in hidden]
 
 
 def _walk(settings: BaseModel, prefix: str) -> Iterator[ParameterSpec]:

@@ -5,7 +5,8 @@
 | SENSOR | a camera subscription before adaptation: best effort, newest 5 |
 | JOINTS | a joint-state subscription: deep enough for four seconds of 500 Hz while the process is busy |
 | MARKERS | episode boundaries: reliable and latched, so that a node that starts late still learns what runs |
-| LATCHED | the newest status and report, for a viewer that comes late |
+| LATCHED | the newest status, for a viewer that comes late |
+| REPORTS | the reports of the last ten episodes, for the same |
 | RECORDS | estimates, kinematics, events: reliable, deep |
 | REPLAY | what replay and simulation publish: reliable and deep, so that nothing is lost on those who ask for it |
 | CLOCK | /clock: best effort, newest only |
@@ -33,6 +34,7 @@ PROFILES: dict[str, QoSProfile] = {
     "MARKERS": _profile(20, durability=DurabilityPolicy.TRANSIENT_LOCAL),
     "MARKERS_VOLATILE": _profile(20),
     "LATCHED": _profile(1, durability=DurabilityPolicy.TRANSIENT_LOCAL),
+    "REPORTS": _profile(10, durability=DurabilityPolicy.TRANSIENT_LOCAL),
     "RECORDS": _profile(500),
     "REPLAY": _profile(2000),
     "REPLAY_IMAGES": _profile(60),

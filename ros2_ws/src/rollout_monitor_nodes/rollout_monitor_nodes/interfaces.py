@@ -1,0 +1,157 @@
+"""What every node publishes, subscribes to and serves: the nodes are built from these tables, and so are their pages.
+
+Topics are relative to the robot's namespace, so that several arms run side by side and all can be remapped. No ROS is
+needed to read this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rollout_monitor.events.settings import Settings
+from rollout_monitor_nodes import settings
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic of a node. ``qos`` names a profile of `rollout_monitor_nodes.common.qos`; ADAPT: what publishers offer."""
+
+    name: str
+    type: str
+    qos: str
+    about: str
+
+
+@dataclass(frozen=True)
+class Service:
+    """One service of a node."""
+
+    name: str
+    type: str
+    about: str
+
+
+@dataclass(frozen=True)
+class NodeInterface:
+    """A node seen from outside."""
+
+    name: str
+    managed: bool
+    about: str
+    settings: type[Settings]
+    publishes: tuple[Topic, ...] = ()
+    subscribes: tuple[Topic, ...] = ()
+    services: tuple[Service, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+_MSGS = "rollout_monitor_msgs"
+IMAGE = "sensor_msgs/msg/Image"
+COMPRESSED = "sensor_msgs/msg/CompressedImage"
+JOINT_STATE = "sensor_msgs/msg/JointState"
+
+EPISODE = Topic("rollout/episode", f"{_MSGS}/msg/Episode", "MARKERS", "start and end of each attempt")
+PROGRESS = Topic("rollout/progress", f"{_MSGS}/msg/Progress", "RECORDS", "one estimate per frame set")
+KINEMATICS = Topic("rollout/kinematics", f"{_MSGS}/msg/Kinematics", "RECORDS", "joint grid and smoothness")
+CAMERAS = Topic("rollout/cameras", f"{_MSGS}/msg/CameraHealth", "RECORDS", "health of each camera stream")
+STATUS = Topic("rollout/status", f"{_MSGS}/msg/MonitorStatus", "LATCHED", "the one line an operator reads")
+EVENTS = Topic("rollout/events", f"{_MSGS}/msg/MonitorEvent", "RECORDS", "events as they are raised, grow and clear")
+REPORTS = Topic(
+    "rollout/reports", f"{_MSGS}/msg/EpisodeReport", "REPORTS", "one report per episode, once it is on disk"
+)
+DIAGNOSTICS = Topic("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "DIAGNOSTICS", "state of streams and parts")
+CLOCK = Topic("/clock", "rosgraph_msgs/msg/Clock", "CLOCK", "the recording's time, where parameter clock is set")
+JOINTS = Topic("joint_states", JOINT_STATE, "ADAPT", "any order, partial messages, any rate up to 1000 Hz")
+CAMERA_RAW = Topic("camera_topics[i]", IMAGE, "ADAPT", "each camera, where its transport is raw")
+CAMERA_COMPRESSED = Topic("camera_topics[i]/compressed", COMPRESSED, "ADAPT", "each camera, where it is compressed")
+OF_THE_MONITOR = (PROGRESS, KINEMATICS, CAMERAS, STATUS, EVENTS, REPORTS)
+
+PRM_NODE = NodeInterface(
+    name="prm_node",
+    managed=True,
+    about="Watches the cameras and the joints, asks the progress model, and publishes estimates, kinematics and camera "
+    "health. The model runs in a thread of its own: when it is slow the newest frames win and the dropped ones are "
+    "counted.",
+    settings=settings.PrmNodeSettings,
+    publishes=(PROGRESS, KINEMATICS, CAMERAS, DIAGNOSTICS),
+    subscribes=(EPISODE, JOINTS, CAMERA_RAW, CAMERA_COMPRESSED),
+    notes=(
+        "After an END marker it finishes the frames up to the marker's stamp, then publishes one Progress with "
+        "STATUS_END_OF_EPISODE and one Kinematics with end_of_episode.",
+    ),
+)
+MONITOR_NODE = NodeInterface(
+    name="monitor_node",
+    managed=True,
+    about="Merges estimates and kinematics by stamp, raises events, keeps the status, and writes the report at an "
+    "episode's end. When prm_node is gone it goes on with the joint states alone and says so (MODEL_LOST).",
+    settings=settings.MonitorNodeSettings,
+    publishes=(EPISODE, STATUS, EVENTS, REPORTS, DIAGNOSTICS),
+    subscribes=(
+        EPISODE,
+        PROGRESS,
+        KINEMATICS,
+        CAMERAS,
+        JOINTS,
+        Topic("camera_topic", IMAGE, "ADAPT", "pictures for the report, two a second"),
+        Topic("camera_topic/compressed", COMPRESSED, "ADAPT", "the same, compressed"),
+    ),
+    services=(
+        Service("rollout/start_episode", f"{_MSGS}/srv/StartEpisode", "begin an attempt"),
+        Service("rollout/end_episode", f"{_MSGS}/srv/EndEpisode", "end the running attempt"),
+        Service("rollout/label_episode", f"{_MSGS}/srv/LabelEpisode", "say afterwards how an attempt went"),
+        Service("rollout/query_progress", f"{_MSGS}/srv/QueryProgress", "the newest status, for one call"),
+    ),
+    notes=(
+        "On SIGINT or SIGTERM in mid-episode it writes the report, marked INTERRUPTED, publishes it and ends with exit "
+        "code 0.",
+    ),
+)
+RECORDER = NodeInterface(
+    name="recorder",
+    managed=False,
+    about="Records each episode as a rosbag2 (MCAP) from the messages' own bytes, from before its START marker until "
+    "its report has come.",
+    settings=settings.RecorderSettings,
+    publishes=(DIAGNOSTICS,),
+    subscribes=(
+        EPISODE,
+        CAMERA_RAW,
+        CAMERA_COMPRESSED,
+        JOINTS,
+        *OF_THE_MONITOR,
+        Topic("also[i]", "any", "ADAPT", "whatever parameter also names"),
+    ),
+    notes=("While an episode runs its file is readable at any moment; a killed recorder loses less than a second.",),
+)
+REPLAY_NODE = NodeInterface(
+    name="replay_node",
+    managed=False,
+    about="Plays a rosbag2 (MCAP or sqlite3) with its original timing, byte for byte. Waits for subscribers first and "
+    "exits with code 0 when done.",
+    settings=settings.ReplaySettings,
+    publishes=(
+        Topic(
+            "every topic of the bag",
+            "as recorded",
+            "REPLAY",
+            "reliable, so that nothing is lost on those who ask for it",
+        ),
+        CLOCK,
+    ),
+    notes=("Of messages with equal times, episode markers go first.",),
+)
+SIM_ROBOT_NODE = NodeInterface(
+    name="sim_robot_node",
+    managed=False,
+    about="Runs the simulated UR5e cell (extra [sim]) in real time and publishes what a real robot would, with stamps "
+    "from the node's clock.",
+    settings=settings.SimRobotSettings,
+    publishes=(
+        EPISODE,
+        Topic("joint_states", JOINT_STATE, "REPLAY", "500 Hz"),
+        Topic("CAMERA/image_raw/compressed", COMPRESSED, "REPLAY_IMAGES", "front and wrist, JPEG"),
+    ),
+)
+
+NODES = (PRM_NODE, MONITOR_NODE, RECORDER, REPLAY_NODE, SIM_ROBOT_NODE)
