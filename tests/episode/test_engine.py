@@ -46,7 +46,7 @@ def test_a_success_is_reported_with_all_its_parts() -> None:
     assert report.metrics_final is not None and report.metrics_final.success_from == "outcome"
     assert report.metrics_final.sqs is not None and report.metrics_final.fns is None
     assert report.estimates == 60 and len(report.curve) == 60 and report.missing_estimates == 0
-    assert report.motion is not None and report.motion.samples >= 355 and report.joint_names
+    assert report.motion is not None and report.motion.samples >= 350 and report.joint_names
     assert report.i_phys and report.speed and report.largest_live_final_gap is not None
     assert report.key_frames[0].why.startswith("start") and report.model_hash == "ab" * 32
     assert any("documented defaults" in note for note in report.notes)
@@ -97,6 +97,12 @@ def test_a_model_that_never_answers_costs_progress_but_not_the_arm() -> None:
     assert report.motion is not None and report.motion.samples > 300
 
 
+@pytest.mark.parametrize("value", [1.02, -0.1, float("nan"), float("inf")])
+def test_an_answer_outside_the_scale_is_missing_not_clipped(value: float) -> None:
+    report = run(lambda t: value if t > 6.0 else t / 12.0)
+    assert report.missing_estimates == 29 and report.estimates == 31
+
+
 def test_no_joints_is_no_event() -> None:
     items = [item for item in Streams().build() if item[1] != "joints"]
     (report,) = reports(feed(engine(lambda t: min(1.0, t / 8.0)), items))
@@ -130,6 +136,15 @@ def test_a_second_start_interrupts_the_first() -> None:
     found = reports(feed(engine(lambda t: t / 10), first + second))
     assert [(r.episode_id, r.state) for r in found] == [("a", EpisodeState.INTERRUPTED), ("b", EpisodeState.ENDED)]
     assert found[1].estimates == 25
+    assert kinds(found[1]) == [EventKind.FAILURE], "silence between two episodes is no lost camera"
+
+
+def test_a_start_right_after_an_end_does_not_interrupt_what_was_ended() -> None:
+    first = Streams(duration_s=5.0, episode_id="a").build()
+    second = Streams(duration_s=5.0, episode_id="b", start_ns=T0 + 5 * NS + NS // 10).build()
+    found = reports(feed(engine(lambda t: t / 10), first + second))
+    assert [(r.episode_id, r.state) for r in found] == [("a", EpisodeState.ENDED), ("b", EpisodeState.ENDED)]
+    assert found[0].estimates == 25 and found[1].estimates == 26
 
 
 def test_input_that_ends_in_mid_episode_is_interrupted_not_lost() -> None:
@@ -159,7 +174,7 @@ def test_status_is_monotone_in_stamps_and_ends_with_the_state() -> None:
     outputs = feed(engine(lambda t: min(1.0, t / 8.0)), Streams().build())
     status = [output for output in outputs if isinstance(output, MonitorStatus)]
     stamps = [one.stamp_ns for one in status]
-    assert stamps == sorted(stamps) and len(status) > 100
+    assert stamps == sorted(stamps) and len(status) > 90
     assert status[-1].state is EpisodeState.ENDED and status[-1].mp == pytest.approx(1.0, abs=0.05)
 
 

@@ -73,7 +73,7 @@ class Detectors:
         """Take a camera's health."""
         limits = self._settings.inputs
         found = (
-            (EventKind.CAMERA_LOST, inputs.camera_lost(health, limits)),
+            (EventKind.CAMERA_LOST, inputs.camera_lost(health, limits, self._start_ns)),
             (EventKind.CAMERA_FROZEN, inputs.camera_frozen(health, limits)),
             (EventKind.CAMERA_DARK, inputs.camera_dark(health, limits)),
         )

@@ -34,7 +34,7 @@ class Estimator:
     def observe(self, selected: Selected, *, dropped: int = 0) -> ProgressEstimate:
         """Decode a frame set and ask the model; a failure becomes a MISSING estimate, never a number."""
         try:
-            observation = self._model.observe(self._decode(selected))
+            observation = _checked(self._model.observe(self._decode(selected)))
         except (ModelError, InputError) as error:
             observation = Observation(progress=None, reason=str(error))
         warning = "" if self._told else "; ".join(self.notes.notes)  # the model's notes ride on its first estimate
@@ -77,3 +77,16 @@ class Estimator:
                     raise
         stamps = {camera: selected.frames[camera].stamp_ns for camera in images}
         return FrameSet(stamp_ns=selected.stamp_ns, images=images, stamps_ns=stamps)
+
+
+def _checked(observation: Observation) -> Observation:
+    """An answer outside 0..1 is a broken model, not a number to clip.
+
+    Raises:
+        ModelError: names the value.
+    """
+    for name in ("progress", "lower", "upper", "success_probability"):
+        value = getattr(observation, name)
+        if value is not None and not 0.0 <= value <= 1.0:
+            raise ModelError(f"the model answered {name} = {value}, which is not between 0 and 1")
+    return observation

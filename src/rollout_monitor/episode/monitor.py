@@ -78,8 +78,7 @@ class Monitor:
         if marker.boundary is Boundary.START:
             if running and running.same_start(marker):
                 return []
-            out = self._interrupt("another episode was started before this one was ended") if running else []
-            return out + self._start(marker)
+            return self._make_way() + self._start(marker)
         if running is None or running.episode_id != marker.episode_id or running.end is not None:
             return []
         running.end = marker
@@ -156,6 +155,15 @@ class Monitor:
             elif item.stamp_ns >= marker.stamp_ns and not item.end_of_episode:
                 out += self.on_kinematics(item)
         return out
+
+    def _make_way(self) -> list[Output]:
+        """Close what still runs when the next episode starts: one that was ended has only its last records to lose."""
+        if self._running is None:
+            return []
+        if self._running.end is None:
+            return self._interrupt("another episode was started before this one was ended")
+        self._running.notes.append("closed before its last estimates came: the next episode had started")
+        return self._close(EpisodeState.ENDED)
 
     def _process(self, items: list[Item]) -> list[Output]:
         out: list[Output] = []

@@ -76,8 +76,8 @@ class RunningEpisode:
     def went_back(self, item: ProgressEstimate | KinematicSummary) -> bool:
         """Whether this record shows that the clock went back since the one before of its kind."""
         before = self._newest if isinstance(item, ProgressEstimate) else self._summary
-        if before is None:
-            return item.stamp_ns < self._marker.stamp_ns - _JUMP_NS
+        if before is None:  # what is older than the start is merely from before it
+            return False
         if (
             isinstance(item, KinematicSummary)
             and isinstance(before, KinematicSummary)

@@ -9,17 +9,18 @@ from rollout_monitor.records import CameraHealth, JointHealth, Severity
 _NS = 1_000_000_000
 
 
-def camera_lost(health: CameraHealth, settings: InputSettings) -> Finding:
-    """No frame for longer than the limit; its onset is the last frame."""
+def camera_lost(health: CameraHealth, settings: InputSettings, start_ns: int = 0) -> Finding:
+    """No frame for longer than the limit; its onset is the last frame, or the episode's start if that is later."""
     if health.last_frame_ns is None:
         return Finding(health.stamp_ns, None, over=False)
-    age_s = (health.stamp_ns - health.last_frame_ns) / _NS
+    since_ns = max(health.last_frame_ns, start_ns)
+    age_s = (health.stamp_ns - since_ns) / _NS
     if age_s >= settings.camera_lost_s:
         return Finding(
             health.stamp_ns,
             Severity.ERROR,
             over=False,
-            onset_ns=health.last_frame_ns,
+            onset_ns=since_ns,
             reason=f"camera {health.camera}: no frame for {age_s:.1f} s",
             values={"age_s": age_s},
         )
