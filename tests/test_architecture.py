@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-BOTTOM = {"records", "errors", "frames", "images"}
+BOTTOM = {"records", "errors", "frames", "images", "__version__"}
 """Modules that everyone may import, and that import only each other."""
 
 ALLOWED: dict[str, set[str]] = {
@@ -74,7 +74,7 @@ def test_main_path_needs_nothing_heavy(root: Path) -> None:
             assert not (at_top and name.split(".")[0] in HEAVY), f"{path.name} imports {name} at module level"
 
 
-@pytest.mark.parametrize("word", ["pickle", "yaml.load(", "shell=True", "os.system("])
+@pytest.mark.parametrize("word", ["import pickle", "allow_pickle=True", "shell=True", "os.system("])
 def test_nothing_unsafe(root: Path, word: str) -> None:
     for folder in ("src", "ros2_ws/src", "scripts", "bench"):
         for path in (root / folder).rglob("*.py"):

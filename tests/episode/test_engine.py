@@ -162,7 +162,7 @@ def test_markers_heard_twice_change_nothing() -> None:
 
 def test_a_start_learned_late_still_gets_its_first_seconds() -> None:
     items = Streams().build()
-    late = items[1:200] + [items[0]] + items[200:]
+    late = [*items[1:200], items[0], *items[200:]]
     assert late[199][1] == "marker"
     one = reports(feed(engine(lambda t: min(1.0, t / 8.0)), items))
     other = reports(feed(engine(lambda t: min(1.0, t / 8.0)), late))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,7 +70,7 @@ def test_events_never_overlap_nor_chatter(samples: list[str], k: int, extra: int
         alarm.update(finding(stamp, Severity.WARN if sample == "shown" else None, over=sample == "over"), log)
     events = log.events
     assert [event.event_id for event in events] == list(range(len(events)))
-    for before, after in zip(events, events[1:], strict=False):
+    for before, after in itertools.pairwise(events):
         assert before.cleared_ns is not None and before.cleared_ns < after.onset_ns
     for event in events:
         shown = sum(s == "shown" for s in samples[event.onset_ns : event.detected_ns + 1])

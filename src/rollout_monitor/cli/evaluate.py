@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
     app.command("evaluate", epilog=_EXAMPLES)(evaluate)
 
 
-def evaluate(  # noqa: PLR0913 - a command line's options are its arguments
+def evaluate(
     recording: Annotated[Path, typer.Argument(help="rosbag2 folder, .mcap, .db3 or a video")],
     task: Annotated[str, typer.Option(help="instruction in plain words; needed where the bag has no markers")] = "",
     model: Annotated[str, typer.Option(help="progress model; see `rollout-monitor models`")] = "embedded",
@@ -45,7 +45,7 @@ def evaluate(  # noqa: PLR0913 - a command line's options are its arguments
 ) -> None:
     """Judge a recorded rollout offline: progress, OPD metrics, kinematics, events, outcome."""
     console = Console(stderr=True)
-    reports = [closed for closed in _run(recording, task, model, curve, camera or [], joints, label, config, console)]
+    reports = _run(recording, task, model, curve, camera or [], joints, label, config, console)
     if not reports:
         raise InputError(f"{recording}: holds no episode (no START marker); give --task to judge it as one attempt")
     kept = [_keep(report, pictures, out) for report, pictures in reports]
@@ -58,7 +58,7 @@ def evaluate(  # noqa: PLR0913 - a command line's options are its arguments
             Console().print(f"report: {path}", soft_wrap=True)
 
 
-def _run(  # noqa: PLR0913
+def _run(
     recording: Path,
     task: str,
     model_name: str,

@@ -39,15 +39,15 @@ def choose_sources(bag: BagReader, cameras: Mapping[str, str], joints: str | Non
     for topic in bag.topics:
         by_type.setdefault(topic.type, []).append(topic.name)
     images = [name for kind in _IMAGE_TYPES for name in by_type.get(kind, [])]
-    for camera, topic in cameras.items():
-        if topic not in images:
-            raise InputError(f"{bag.path}: camera {camera}: no image topic {topic!r}; there are: {_list(images)}")
+    for camera, name in cameras.items():
+        if name not in images:
+            raise InputError(f"{bag.path}: camera {camera}: no image topic {name!r}; there are: {_list(images)}")
     notes = []
     if not cameras:
         if not images:
             raise InputError(f"{bag.path}: holds no image topic, and progress is judged from pictures")
-        cameras = {_camera_name(topic): topic for topic in sorted(images, key=_camera_order)}
-        notes.append("cameras found: " + ", ".join(f"{name}={topic}" for name, topic in cameras.items()))
+        cameras = {_camera_name(name): name for name in sorted(images, key=_camera_order)}
+        notes.append("cameras found: " + ", ".join(f"{camera}={name}" for camera, name in cameras.items()))
     states = by_type.get(_JOINT_TYPE, [])
     if joints is not None and joints not in states:
         raise InputError(f"{bag.path}: no JointState topic {joints!r}; there are: {_list(states)}")

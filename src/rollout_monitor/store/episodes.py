@@ -87,12 +87,12 @@ class EpisodeStore:
         self._index = EpisodeIndex(self.root / INDEX)
         self.labels = Labels(self)
 
-    def write(self, report: EpisodeReport, pictures: Mapping[str, RgbImage], page: str | None = None) -> Path:
+    def write(self, report: EpisodeReport, pictures: Mapping[str, RgbImage | bytes], page: str | None = None) -> Path:
         """Keep a report for good.
 
         Args:
             report: the record.
-            pictures: by the file name that ``KeyFrame.file`` and ``Event.evidence`` give, ``*.jpg`` without folders.
+            pictures: pictures or JPEG bytes by the file name that ``KeyFrame.file`` and ``Event.evidence`` give, ``*.jpg`` without folders.
             page: the HTML page, where one was drawn.
 
         Returns:
@@ -284,7 +284,7 @@ def read_report(path: Path) -> EpisodeReport:
         raise StoreError(f"{path}: no episode report of this version: {_first_problem(error)}") from error
 
 
-def _files(report: EpisodeReport, pictures: Mapping[str, RgbImage], page: str | None) -> dict[str, bytes]:
+def _files(report: EpisodeReport, pictures: Mapping[str, RgbImage | bytes], page: str | None) -> dict[str, bytes]:
     """Contents by path within the episode's folder, the report first."""
     files = {REPORT: report.model_dump_json(indent=1).encode()}
     if page is not None:
@@ -292,7 +292,7 @@ def _files(report: EpisodeReport, pictures: Mapping[str, RgbImage], page: str | 
     for name, picture in pictures.items():
         if not _PICTURE.match(name):
             raise InputError(f"picture {name!r}: expected a plain file name that ends in .jpg")
-        files[f"{FRAMES}/{name}"] = encode_jpeg(picture)
+        files[f"{FRAMES}/{name}"] = picture if isinstance(picture, bytes) else encode_jpeg(picture)
     return files
 
 
