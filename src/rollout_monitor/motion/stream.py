@@ -1,0 +1,239 @@
+"""The joint stream of one robot: messages in, `KinematicSummary` records out, episode by episode.
+
+Puts together the grid, the live figures of the episode, the figures of the sliding window, and the effort watch.
+Everything is decided by stamps; the cost of a message does not depend on the episode's length.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rollout_monitor.errors import InputError
+from rollout_monitor.motion.effort import EffortWatch
+from rollout_monitor.motion.figures import figures
+from rollout_monitor.motion.grid import NS, GridResampler, Row
+from rollout_monitor.motion.settings import MotionSettings
+from rollout_monitor.motion.streaming import MotionAccumulator
+from rollout_monitor.records import EffortSpike, GridRow, JointHealth, KinematicSummary, MotionFigures
+
+MOVING_NS = NS // 2  # the stretch that `KinematicSummary.moving` looks at
+
+
+@dataclass(frozen=True)
+class _Recent:
+    """A row of the last seconds, with the episode's figures as they were after it (None outside an episode)."""
+
+    row: Row
+    episode: MotionAccumulator | None
+
+
+class JointStream:
+    """Joint states of one robot, live. Not thread safe.
+
+    A summary is due whenever a used message's stamp enters the next summary period, whether or not rows came, so that
+    a stream which carries nothing usable any more is still told of through the summaries' health. All rows of a
+    summary are of one segment.
+    """
+
+    def __init__(self, settings: MotionSettings) -> None:
+        self._settings = settings
+        self._grid = GridResampler(settings)
+        self._efforts = EffortWatch(settings)
+        self._period_ns = round(settings.summary_period_s * NS)
+        self._window_ns = round(settings.window_s * NS)
+        self._keep_ns = max(self._window_ns, round(settings.keep_s * NS))
+        self._recent: deque[_Recent] = deque()
+        self._unsent: deque[Row] = deque()
+        self._spikes: list[EffortSpike] = []
+        self._due_ns: int | None = None  # the stamp from which the next summary is due
+        self._jumps = 0
+        self._joints: list[str] = []
+        self._episode_id = ""
+        self._start_ns = 0
+        self._episode: MotionAccumulator | None = None
+
+    @property
+    def health(self) -> JointHealth:
+        """What came in since the stream began."""
+        return self._grid.health()
+
+    @property
+    def waiting_for(self) -> list[str]:
+        """Joints that hold the grid back because nothing new came from them."""
+        return self._grid.waiting_for
+
+    # --- episodes ---------------------------------------------------------------------------------------------------
+
+    def begin_episode(self, episode_id: str, stamp_ns: int) -> None:
+        """Begin an episode: rows with a stamp from ``stamp_ns`` on count, those that already came included.
+
+        An episode that is still running is left as it is, without a summary.
+        """
+        self._episode_id, self._start_ns = episode_id, stamp_ns
+        self._grid.locked = True
+        self._episode = None
+        rows = [recent.row for recent in self._recent]
+        self._recent.clear()
+        for row in rows:
+            self._remember(row)
+
+    def end_episode(self, stamp_ns: int) -> KinematicSummary:
+        """End the episode: its last summary, with the rows up to ``stamp_ns`` that were not told of yet.
+
+        Rows after it, where they already came, are taken out of the episode's figures again; the end may be learned
+        up to ``keep_s`` late. A row needs samples up to the kernel's half width after its stamp, so call this once
+        the stream has passed the end by that much, or the last rows are missing.
+
+        Raises:
+            InputError: no episode is running.
+        """
+        if not self._episode_id:
+            raise InputError("no episode is running; begin one before ending it")
+        within = [recent for recent in self._recent if recent.row.stamp_ns <= stamp_ns]
+        rows = [row for row in self._unsent if row.stamp_ns <= stamp_ns]
+        rows = [row for row in rows if row.segment == rows[-1].segment]
+        later = [row for row in self._unsent if row.stamp_ns > stamp_ns]
+        summary = self._summary(rows, within, end_of_episode=True)
+        self._unsent = deque(later)
+        self._episode_id, self._episode = "", None
+        self._recent = deque(_Recent(recent.row, None) for recent in self._recent)
+        self._grid.locked = False
+        return summary
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        stamp_ns: int,
+        names: Sequence[str],
+        positions: Sequence[float],
+        velocities: Sequence[float] = (),
+        efforts: Sequence[float] = (),
+    ) -> KinematicSummary | None:
+        """Take a joint state message as it came, possibly partial; units rad, rad/s, N m (or A).
+
+        Returns:
+            A summary where one is due.
+        """
+        rows = self._grid.add(stamp_ns, names, positions, velocities)
+        if self._grid.clock_jumps != self._jumps:
+            closing = self._close_segment()
+            self._forget(stamp_ns)
+            if closing is not None:
+                return closing
+        for row in rows or ():
+            self._remember(row)
+            self._unsent.append(row)
+        if len(efforts) and len(efforts) == len(names):
+            self._spikes += self._efforts.add(stamp_ns, names, efforts)
+        return self._summary(*self._next_rows()) if self._is_due(stamp_ns, used=rows is not None) else None
+
+    def _close_segment(self) -> KinematicSummary | None:
+        """What was not told of yet when the clock went back, as it stood then; None if nothing was."""
+        if not self._unsent:
+            return None
+        summary = self._summary(*self._next_rows())
+        self._unsent.clear()
+        return summary.model_copy(update={"health": summary.health.model_copy(update={"clock_jumps": self._jumps})})
+
+    def _forget(self, stamp_ns: int) -> None:
+        """The clock went back: nothing that came before can be set beside what comes now, and that is told at once."""
+        self._jumps = self._grid.clock_jumps
+        self._recent.clear()
+        self._efforts.restart()
+        self._due_ns = stamp_ns
+
+    def _remember(self, row: Row) -> None:
+        joints = self._grid.joint_names
+        if joints != self._joints:
+            self._joints = list(joints)
+            self._recent.clear()
+            self._episode = None
+        before = self._recent[-1] if self._recent else None
+        in_episode = bool(self._episode_id) and row.stamp_ns >= self._start_ns
+        if in_episode:
+            if self._episode is None:
+                self._episode = self._accumulator()
+            self._episode.push(row.positions, new_segment=before is None or before.row.segment != row.segment)
+        held = self._episode.copy() if in_episode and self._episode is not None else None
+        self._recent.append(_Recent(row, held))
+        while self._recent[0].row.stamp_ns < row.stamp_ns - self._keep_ns:
+            self._recent.popleft()
+
+    def _accumulator(self) -> MotionAccumulator:
+        return MotionAccumulator(len(self._joints), self._settings.grid_rate_hz, self._settings.idle_speed)
+
+    # --- summaries --------------------------------------------------------------------------------------------------
+
+    def _is_due(self, stamp_ns: int, used: bool) -> bool:
+        newest = self._grid.newest_ns
+        if used and newest is not None:
+            following = (newest // self._period_ns + 1) * self._period_ns
+            mixed = len(self._unsent) > 1 and self._unsent[0].segment != self._unsent[-1].segment
+            due = mixed or (self._due_ns is not None and newest >= self._due_ns)
+            self._due_ns = following
+            return due
+        # a message of no use tells of itself, but one stray stamp must not put off the summaries that are to come
+        if self._due_ns is None or stamp_ns < self._due_ns:
+            return False
+        self._due_ns += self._period_ns
+        return True
+
+    def _next_rows(self) -> tuple[list[Row], list[_Recent]]:
+        """Rows to tell of now, all of one segment, and the recent rows up to the last of them."""
+        rows: list[Row] = []
+        while self._unsent and (not rows or self._unsent[0].segment == rows[0].segment):
+            rows.append(self._unsent.popleft())
+        return rows, [recent for recent in self._recent if not rows or recent.row.stamp_ns <= rows[-1].stamp_ns]
+
+    def _summary(
+        self, rows: Sequence[Row], recent: Sequence[_Recent], end_of_episode: bool = False
+    ) -> KinematicSummary:
+        newest = recent[-1].row if recent else None
+        window = self._window(recent)
+        episode = recent[-1].episode if recent else None
+        spikes, self._spikes = self._spikes, []
+        return KinematicSummary(
+            stamp_ns=newest.stamp_ns if newest else (self._grid.newest_ns or 0),
+            episode_id=self._episode_id,
+            joint_names=self._joints,
+            grid_rate_hz=self._settings.grid_rate_hz,
+            segment=newest.segment if newest else self._grid.segment,
+            rows=[GridRow(stamp_ns=row.stamp_ns, positions=row.positions.tolist()) for row in rows],
+            window=self._figures(window),
+            episode=episode.figures(self._joints) if episode else self._figures([]),
+            moving=self._moving(recent),
+            spikes=spikes,
+            health=self._grid.health(),
+            end_of_episode=end_of_episode,
+        )
+
+    def _window(self, recent: Sequence[_Recent]) -> list[npt.NDArray[np.float64]]:
+        """The rows of the sliding window that ends with the newest row, one matrix per segment."""
+        segments: dict[int, list[npt.NDArray[np.float64]]] = {}
+        for held in recent:
+            if held.row.stamp_ns > recent[-1].row.stamp_ns - self._window_ns:
+                segments.setdefault(held.row.segment, []).append(held.row.positions)
+        return [np.stack(rows) for rows in segments.values()]
+
+    def _figures(self, segments: list[npt.NDArray[np.float64]]) -> MotionFigures:
+        if not segments:
+            return MotionFigures(samples=0, duration_s=0.0)
+        return figures(segments, self._settings.grid_rate_hz, self._joints, self._settings.idle_speed)
+
+    def _moving(self, recent: Sequence[_Recent]) -> bool:
+        """Whether a joint was faster than the idle speed within the last half second of rows."""
+        limit = self._settings.idle_speed / self._settings.grid_rate_hz
+        for before, after in zip(reversed(recent[:-1]), reversed(recent[1:]), strict=True):
+            if after.row.stamp_ns <= recent[-1].row.stamp_ns - MOVING_NS:
+                break
+            if before.row.segment != after.row.segment:
+                continue
+            if float(np.abs(after.row.positions - before.row.positions).max()) >= limit:
+                return True
+        return False
