@@ -1,0 +1,185 @@
+"""`rollout-monitor demo`: the real stack watches three recorded rollouts, played over DDS in real time."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+from rich.console import Console
+
+from rollout_monitor.errors import InputError, RolloutMonitorError
+from rollout_monitor.records import EpisodeReport
+
+NAMESPACE = "/ur5e"
+CAMERAS = ("front=camera_front/color/image_raw", "wrist=camera_wrist/color/image_raw")
+_REPORT_WAIT_S = 30.0
+_STOP_WAIT_S = 20.0
+
+_EXAMPLES = """
+Examples:
+
+  make demo
+
+  scripts/ros_run rollout-monitor demo --episodes /tmp/demo
+
+  make demo-live
+"""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt of the demo and how it truly went, read from the simulator's state when it was made."""
+
+    bag: str
+    task: str  # of the simulated cell, for --live
+    mode: str
+    seed: int
+    title: str
+    truth: str
+
+
+ATTEMPTS = (
+    Attempt("lift_success", "lift", "success", 910001, "a lift that goes well", "success"),
+    Attempt("lift_drop_recover", "lift", "drop_recover", 910002, "the cube is dropped and picked up again", "success"),
+    Attempt("stack_stall", "stack_red_on_green", "stall", 910003, "the arm freezes in mid-task", "failure"),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("demo", epilog=_EXAMPLES)(demo)
+
+
+def demo(
+    bags: Annotated[Path, typer.Option(help="folder of the bundled recordings")] = Path("demo"),
+    episodes: Annotated[Path | None, typer.Option(help="folder for the reports; default: a new one in runs/")] = None,
+    live: Annotated[bool, typer.Option("--live", help="run the simulated cell instead (extra [sim])")] = False,
+) -> None:
+    """Start the monitor, play a success, a recovered drop and a stall, and show what an operator sees."""
+    console = Console()
+    folder = _new_folder() if episodes is None else episodes
+    folder.mkdir(parents=True, exist_ok=True)
+    if not live:
+        _refuse_missing([bags / attempt.bag for attempt in ATTEMPTS])
+    console.print(f"[bold]rollout-monitor demo[/bold]: {len(ATTEMPTS)} attempts of a simulated UR5e, ", end="")
+    console.print("live from the simulator" if live else "recorded, played at real time over DDS")
+    for number, attempt in enumerate(ATTEMPTS, start=1):
+        console.print(f"  {number}. {attempt.title} (truth: {attempt.truth})")
+    console.print(f"logs and reports: {folder}\n", soft_wrap=True)
+    with (folder / "stack.log").open("w", encoding="utf-8") as log:
+        reports = _play(bags, folder, live, log)
+    raise typer.Exit(_verdict(console, reports, folder))
+
+
+def _play(bags: Path, folder: Path, live: bool, log: IO[str]) -> list[EpisodeReport]:
+    up = [*_cli("up"), "--namespace", NAMESPACE, "--episodes", str(folder)]
+    for camera in CAMERAS:
+        up += ["--camera", camera]
+    watch = [sys.executable, "-m", "rollout_monitor_nodes.watch", "--ros-args", "-r", f"__ns:={NAMESPACE}"]
+    watch += ["-p", f"reports:={len(ATTEMPTS)}"]
+    reports = []
+    with _running(up, log) as stack, _running(watch, None) as viewer:
+        for attempt in ATTEMPTS:
+            known = set(folder.glob("*/report.json"))
+            with _running(_source(attempt, bags, live), log) as source:
+                _wait_for_end(source, stack, attempt.title, folder)
+            reports.append(_wait_for_report(known, stack, attempt.title, folder))
+        try:
+            viewer.wait(_REPORT_WAIT_S)
+        except subprocess.TimeoutExpired as error:
+            raise RolloutMonitorError("the terminal view missed a report that was written") from error
+    return reports
+
+
+def _source(attempt: Attempt, bags: Path, live: bool) -> list[str]:
+    if not live:
+        return [*_cli("replay"), str(bags / attempt.bag)]
+    parameters = {"task": attempt.task, "mode": attempt.mode, "seed": attempt.seed}
+    command = [sys.executable, "-m", "rollout_monitor_nodes.sim_robot_node", "--ros-args", "-r", f"__ns:={NAMESPACE}"]
+    for name, value in parameters.items():
+        command += ["-p", f"{name}:={value}"]
+    return command
+
+
+def _cli(command: str) -> list[str]:
+    return [sys.executable, "-m", "rollout_monitor.cli.main", command]
+
+
+@contextmanager
+def _running(command: Sequence[str], log: IO[str] | None) -> Iterator[subprocess.Popen[str]]:
+    """A process of our own, in a group of its own, that is ended as an operator would: SIGINT, then harder."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(  # noqa: S603 - the command is built here
+        list(command), stdout=log, stderr=log, text=True, env=environment, start_new_session=log is not None
+    )
+    try:
+        yield process
+    finally:
+        for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            if process.poll() is not None:
+                break
+            process.send_signal(kind)
+            try:
+                process.wait(_STOP_WAIT_S)
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def _wait_for_end(source: subprocess.Popen[str], stack: subprocess.Popen[str], title: str, folder: Path) -> None:
+    while source.poll() is None:
+        _check_stack(stack, folder)
+        time.sleep(0.05)
+    if source.returncode != 0:
+        raise RolloutMonitorError(
+            f"playing '{title}' failed with exit code {source.returncode}: see {folder}/stack.log"
+        )
+
+
+def _wait_for_report(known: set[Path], stack: subprocess.Popen[str], title: str, folder: Path) -> EpisodeReport:
+    deadline = time.monotonic() + _REPORT_WAIT_S
+    while time.monotonic() < deadline:
+        _check_stack(stack, folder)
+        fresh = set(folder.glob("*/report.json")) - known
+        if fresh:
+            return EpisodeReport.model_validate_json(fresh.pop().read_text(encoding="utf-8"))
+        time.sleep(0.05)
+    raise RolloutMonitorError(f"no report of '{title}' within {_REPORT_WAIT_S:.0f} s: see {folder}/stack.log")
+
+
+def _check_stack(stack: subprocess.Popen[str], folder: Path) -> None:
+    if stack.poll() is not None:
+        raise RolloutMonitorError(f"the monitor ended with exit code {stack.returncode}: see {folder}/stack.log")
+
+
+def _verdict(console: Console, reports: list[EpisodeReport], folder: Path) -> int:
+    console.print("\nattempt                                   truth     monitor   open the report", soft_wrap=True)
+    wrong = 0
+    for attempt, report in zip(ATTEMPTS, reports, strict=True):
+        told = report.outcome.outcome.value
+        wrong += told != attempt.truth
+        page = next(folder.glob(f"{report.episode_id}*/report.html"), folder)
+        console.print(f"{attempt.title:<41} {attempt.truth:<9} {told:<9} {page}", soft_wrap=True, highlight=False)
+    if wrong:
+        console.print(f"[red]{wrong} of {len(reports)} outcomes are not the truth[/red]")
+    return 1 if wrong else 0
+
+
+def _refuse_missing(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: the bundled recording is not there; start the demo in the project's folder")
+
+
+def _new_folder() -> Path:
+    root = Path("runs")
+    return next(path for n in itertools.count(1) if not (path := root / f"demo_{n}").exists())
