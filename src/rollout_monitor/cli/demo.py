@@ -112,7 +112,7 @@ def _source(attempt: Attempt, bags: Path, live: bool) -> list[str]:
 
 
 def _cli(command: str) -> list[str]:
-    return [sys.executable, "-m", "rollout_monitor.cli.main", command]
+    return [sys.executable, "-m", "rollout_monitor", command]
 
 
 @contextmanager
