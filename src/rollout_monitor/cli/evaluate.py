@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rollout_monitor.errors import InputError
+from rollout_monitor.prm.protocol import ProgressModel
 from rollout_monitor.records import EpisodeReport, Label
 
 VIDEO_SUFFIXES = {".mp4", ".mkv", ".avi", ".mov", ".webm"}
@@ -23,6 +24,8 @@ Examples:
   rollout-monitor evaluate take_12.mcap --task "lift the red cube" --camera front=/cam/image_raw --label success
 
   rollout-monitor evaluate episode.mp4 --task "hang the mug" --out reports --json
+
+  rollout-monitor evaluate episode.mp4 --task "hang the mug" --model recorded --curve judge.csv --curve-rate 1
 """
 
 
@@ -36,6 +39,7 @@ def evaluate(
     task: Annotated[str, typer.Option(help="instruction in plain words; needed where the bag has no markers")] = "",
     model: Annotated[str, typer.Option(help="progress model; see `rollout-monitor models`")] = "embedded",
     curve: Annotated[Path | None, typer.Option(help="recorded curve for --model recorded")] = None,
+    curve_rate: Annotated[float, typer.Option(help="samples per second of a --curve without stamps")] = 1.0,
     camera: Annotated[list[str] | None, typer.Option(help="NAME=TOPIC, the primary first; repeatable")] = None,
     joints: Annotated[str | None, typer.Option(help="JointState topic; found where there is just one")] = None,
     label: Annotated[Label | None, typer.Option(help="what is known of the outcome")] = None,
@@ -45,7 +49,8 @@ def evaluate(
 ) -> None:
     """Judge a recorded rollout offline: progress, OPD metrics, kinematics, events, outcome."""
     console = Console(stderr=True)
-    reports = _run(recording, task, model, curve, camera or [], joints, label, config, console)
+    progress_model = _model(model, curve, curve_rate)
+    reports = _run(recording, task, progress_model, camera or [], joints, label, config, console)
     if not reports:
         raise InputError(f"{recording}: holds no episode (no START marker); give --task to judge it as one attempt")
     kept = [_keep(report, pictures, out) for report, pictures in reports]
@@ -61,8 +66,7 @@ def evaluate(
 def _run(
     recording: Path,
     task: str,
-    model_name: str,
-    curve: Path | None,
+    model: ProgressModel,
     camera: list[str],
     joints: str | None,
     label: Label | None,
@@ -73,15 +77,11 @@ def _run(
     from rollout_monitor.cli.offline import choose_sources, run_bag, run_video  # noqa: PLC0415
     from rollout_monitor.episode.monitor import Closed  # noqa: PLC0415
     from rollout_monitor.episode.rollout import RolloutMonitor  # noqa: PLC0415
-    from rollout_monitor.prm.registry import create  # noqa: PLC0415
     from rollout_monitor.records import Boundary, EpisodeMarker  # noqa: PLC0415
     from rollout_monitor.store.bags import open_bag  # noqa: PLC0415
 
     if not recording.exists():
         raise InputError(f"{recording}: no such file or folder")
-    if model_name == "recorded" and curve is None:
-        raise InputError("--model recorded needs --curve FILE: the recorded progress")
-    model = create(model_name, **({"path": curve} if curve else {}))
     settings = load_settings(config)
     video = recording.suffix.lower() in VIDEO_SUFFIXES
     if video and not task:
@@ -107,6 +107,18 @@ def _run(
             console.print(f"note: {note}", style="dim", soft_wrap=True)
         outputs = run_bag(bag, sources, engine(tuple(sources.cameras)), whole, label)
         return [(one.report, one.pictures) for one in outputs if isinstance(one, Closed)]
+
+
+def _model(name: str, curve: Path | None, curve_rate: float) -> ProgressModel:
+    from rollout_monitor.prm.registry import create  # noqa: PLC0415
+
+    if name != "recorded":
+        return create(name)
+    if curve is None:
+        raise InputError("--model recorded needs --curve FILE: the recorded progress")
+    if not 0.0 < curve_rate <= 240.0:
+        raise InputError(f"--curve-rate {curve_rate}: expected samples per second, more than 0 and at most 240")
+    return create(name, path=curve, rate_hz=curve_rate)
 
 
 def _cameras(given: list[str]) -> dict[str, str]:
