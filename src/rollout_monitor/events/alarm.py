@@ -145,7 +145,7 @@ class Alarm:
             update={
                 "cleared_ns": max(finding.stamp_ns, self._active.onset_ns),
                 "values": {**self._active.values, **finding.values},
-                "reason": finding.reason or self._active.reason,
+                "reason": "; ".join(filter(None, (self._active.reason, finding.reason))),
             }
         )
         self._active = None
