@@ -40,6 +40,7 @@ class EmbeddedModel:
     def __init__(self, folder: Path | str | None = None, threads: int = 1) -> None:
         self.folder = Path(folder) if folder is not None else models_folder() / "embedded"
         description = read_description(self.folder)
+        self.files: dict[str, str] = dict(description["files"])
         try:
             self._vocabulary = Vocabulary(tuple(description["vocabulary"]))
             self._state_size = int(description["state_size"])

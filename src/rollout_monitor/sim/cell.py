@@ -203,4 +203,4 @@ def _ticks_per_frame(rate_hz: float) -> int:
     return ticks
 
 
-assert STEPS_PER_TICK * STEP_NS == round(TICK_S * 1e9)  # noqa: S101 - the three periods belong together
+assert round(TICK_S * 1e9) == STEPS_PER_TICK * STEP_NS  # noqa: S101 - the three periods belong together

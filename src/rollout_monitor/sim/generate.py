@@ -15,6 +15,7 @@ Arrays of a rollout file (n frames, m joint samples):
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -132,7 +133,9 @@ def generate(
     metas = []
     for meta in _run(out, plans, frame_rate_hz, jobs):
         if meta.frame_rate_hz != frame_rate_hz:
-            raise InputError(f"{out} holds {meta.id} at {meta.frame_rate_hz} Hz, not {frame_rate_hz} Hz: use another folder")
+            raise InputError(
+                f"{out} holds {meta.id} at {meta.frame_rate_hz} Hz, not {frame_rate_hz} Hz: use another folder"
+            )
         metas.append(meta)
         report(meta)
     write_index(out)
@@ -176,9 +179,7 @@ def make_rollout(out: Path, plan: RolloutPlan, frame_rate_hz: float) -> RolloutM
     return meta
 
 
-def _arrays(
-    cell: SimCell, pictures: dict[str, list[bytes]], joints: list[JointSample]
-) -> dict[str, npt.NDArray[Any]]:
+def _arrays(cell: SimCell, pictures: dict[str, list[bytes]], joints: list[JointSample]) -> dict[str, npt.NDArray[Any]]:
     truth = cell.truth
     arrays: dict[str, npt.NDArray[Any]] = {
         "stamps_ns": truth.stamps_ns,
@@ -201,7 +202,7 @@ def _arrays(
 def _write(path: Path, arrays: dict[str, npt.NDArray[Any]], meta: RolloutMeta) -> None:
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     with temporary.open("wb") as file:
-        np.savez(file, meta=np.array(json.dumps(asdict(meta))), **arrays)
+        np.savez(file, allow_pickle=False, meta=np.array(json.dumps(asdict(meta))), **arrays)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
@@ -252,6 +253,8 @@ def encode_jpeg(picture: RgbImage, quality: int) -> bytes:
 def decode_pictures(arrays: Any, camera: str) -> Iterator[RgbImage]:
     """The pictures of one camera of an opened rollout file, RGB uint8 (height, width, 3)."""
     data, offsets = arrays[f"{camera}_jpeg"], arrays[f"{camera}_offsets"]
-    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for begin, end in itertools.pairwise(offsets):
         picture = cv2.imdecode(data[begin:end], cv2.IMREAD_COLOR)
+        if picture is None:
+            raise InputError(f"a picture of camera {camera} cannot be decoded: generate the rollout again")
         yield np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), dtype=np.uint8)

@@ -33,7 +33,7 @@ class Hand:
         self._world = world
         self._rng = rng
         self._shake = shake
-        self._velocity = np.zeros(3)
+        self._velocity: FloatArray = np.zeros(3)
 
     def act(self, command: Command) -> Iterator[None]:
         """Carry out one command: yields before each of the tick's physics steps."""

@@ -111,7 +111,7 @@ def progress(task: Task, state: SceneState, start: SceneStart) -> float:
 
 
 def _stack_progress(base: str, moving: str, state: SceneState, start: SceneStart) -> float:
-    if state.held == base or state.stacked == base or start.rise(state, base) < -0.02:
+    if base in (state.held, state.stacked) or start.rise(state, base) < -0.02:
         return 0.0
     if state.held != moving:
         return 1.0 if state.stacked == moving else 0.30 * _near(state, start, moving)
@@ -137,7 +137,8 @@ def done(task: Task, state: SceneState, start: SceneStart) -> bool:
 def pack(states: list[SceneState]) -> dict[str, npt.NDArray[np.float32]]:
     """States as arrays for storage: tool (n, 3), cubes (n, 2, 3) with NaN for an absent one, flags (n, 3)."""
     nowhere = np.full(3, np.nan)
-    code = {None: -1, **{colour: i for i, colour in enumerate(COLOURS)}}
+    code: dict[str | None, int] = {None: -1}
+    code.update({colour: i for i, colour in enumerate(COLOURS)})
     return {
         "tool": np.array([s.tool for s in states], dtype=np.float32),
         "cubes": np.array([[s.cubes.get(c, nowhere) for c in COLOURS] for s in states], dtype=np.float32),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
