@@ -14,7 +14,7 @@ from rollout_monitor_nodes import settings
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic of a node. ``qos`` names a profile of `rollout_monitor_nodes.common.qos`; ADAPT: what publishers offer."""
+    """One topic of a node. ``qos`` names a profile of `common.qos`; ADAPT means what the publishers offer."""
 
     name: str
     type: str

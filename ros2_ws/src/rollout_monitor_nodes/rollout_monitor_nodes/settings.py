@@ -14,6 +14,8 @@ Transport = Literal["auto", "raw", "compressed"]
 _AUTOSTART = "configure and activate at once; false: wait for a lifecycle manager"
 _CAMERAS = "names of the cameras; the first is the primary one, from which progress is judged"
 _CAMERA_TOPICS = "image topic of each camera, in the same order, without /compressed"
+_EPISODES = "folder that keeps reports, pages and the index"
+_RECORDINGS = "folder in which the recorder gives each episode a folder of its name"
 _TRANSPORT = "raw takes Image, compressed takes CompressedImage on TOPIC/compressed, auto takes what is published"
 
 
@@ -73,9 +75,8 @@ class MonitorNodeSettings(MonitorSettings):
     """monitor_node: the monitor's own settings, and where reports and pictures come from and go."""
 
     autostart: bool = Field(default=True, description=_AUTOSTART)
-    episodes: str = Field(
-        default="episodes", min_length=1, description="folder that keeps reports, pages and the index"
-    )
+    episodes: str = Field(default="episodes", min_length=1, description=_EPISODES)
+    recordings: str = Field(default="episodes/recordings", min_length=1, description=_RECORDINGS)
     camera: str = Field(
         default="front", min_length=1, description="camera whose pictures go into reports; the primary one"
     )
@@ -102,9 +103,7 @@ class MonitorNodeSettings(MonitorSettings):
 class RecorderSettings(CameraSettings):
     """recorder."""
 
-    episodes: str = Field(
-        default="episodes", min_length=1, description="folder in which each episode gets a folder of its name"
-    )
+    recordings: str = Field(default="episodes/recordings", min_length=1, description=_RECORDINGS)
     also: tuple[str, ...] = Field(default=(), description="further topics to record, of any installed type")
     preroll_s: float = Field(
         default=2.0, ge=0.0, le=60.0, description="messages kept from before the START marker is heard, s of arrival"
@@ -162,7 +161,10 @@ class SimRobotSettings(Settings):
     seed: int = Field(default=0, ge=0, le=2**31 - 1, description="seed of the first attempt; each further one adds 1")
     attempts: int = Field(default=1, ge=0, le=1000000, description="attempts to make; 0: until stopped")
     pause_s: float = Field(default=2.0, ge=0.0, le=600.0, description="pause between two attempts, s")
-    rate: float = Field(default=1.0, gt=0.0, le=100.0, description="factor on real time; slower when the machine is")
+    rate: float = Field(
+        default=1.0, gt=0.0, le=100.0, description="factor on real time; the stamps keep the attempt's own pace"
+    )
+    label: bool = Field(default=False, description="give the END marker the attempt's true outcome as its label")
     jpeg_quality: int = Field(default=85, ge=10, le=100, description="quality of the published JPEG pictures")
     wait_for_subscribers_s: float = Field(
         default=10.0, ge=0.0, le=600.0, description="longest wait for subscribers before the first attempt, s"

@@ -69,6 +69,16 @@ def _inverse(mapping: dict, value: int, field: str):  # type: ignore[no-untyped-
     raise InputError(f"{field} has the unknown value {value}")
 
 
+def label_from_constant(value: int) -> Label | None:
+    """A ``LABEL_*`` constant as a label.
+
+    Raises:
+        InputError: no such constant.
+    """
+    label: Label | None = _inverse(LABELS, value, "label")
+    return label
+
+
 # --- small parts -------------------------------------------------------------------------------------------------
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
 from rollout_monitor_nodes.common.qos import PROFILES
-from rollout_monitor_nodes.common.subscribe import STEADY
+from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription
 
 PERIOD_S = 1.0
 CHECK_PERIOD_S = 0.2
@@ -63,3 +64,13 @@ class Diagnostics:
             hardware_id=self._hardware_id,
             values=[KeyValue(key=key, value=str(value)) for key, value in part.values.items()],
         )
+
+
+def stream_part(name: str, subscription: AdaptiveSubscription, values: dict[str, Any], trouble: str = "") -> Part:
+    """The state of one input stream: not there, mismatched, in trouble, or fine."""
+    values = {"topic": subscription.topic, "publishers": subscription.publishers, **values}
+    if subscription.trouble:
+        return Part(name, ERROR, subscription.trouble, values)
+    if not subscription.publishers:
+        return Part(name, STALE, f"no publisher on {subscription.topic}", values)
+    return Part(name, WARN if trouble else OK, trouble or "streaming", values)

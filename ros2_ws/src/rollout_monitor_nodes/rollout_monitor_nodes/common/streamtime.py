@@ -6,7 +6,9 @@ Stream time is the newest stamp seen plus the time that has passed since, measur
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from typing import Any
 
 _NS = 1_000_000_000
 JUMP_NS = _NS
@@ -32,6 +34,10 @@ class StreamClock:
             self._newest_ns = stamp_ns
             self._seen_at = self._passed_ns()
 
+    def restart(self, stamp_ns: int) -> None:
+        """Begin to count silence from this stamp and moment."""
+        self._newest_ns, self._seen_at = stamp_ns, self._passed_ns()
+
     @property
     def quiet_s(self) -> float:
         """How long no stamp has advanced, s; 0 before the first."""
@@ -44,3 +50,10 @@ class StreamClock:
         if self._newest_ns is None:
             return None
         return self._newest_ns + max(0, self._passed_ns() - self._seen_at)
+
+
+def passing_time(node: Any) -> Callable[[], int]:
+    """The clock that measures passing time for a node, nanoseconds: simulated where it uses that, else steady."""
+    if node.get_parameter("use_sim_time").value:
+        return lambda: int(node.get_clock().now().nanoseconds)
+    return time.monotonic_ns

@@ -8,7 +8,7 @@ anew when one appears that offers less. A mismatch that remains is named, with b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rclpy.clock import Clock
@@ -19,7 +19,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 
 from rollout_monitor_nodes.common.qos import Offer, adapt, describe, satisfied_by
-from rollout_monitor_nodes.common.types import import_type
+from rollout_monitor_nodes.common.types import import_type, is_installed
 
 SEARCH_PERIOD_S = 0.1
 """How often the graph is looked at while nothing is found."""
@@ -33,10 +33,20 @@ STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 
 @dataclass(frozen=True)
 class Source:
-    """A topic that would do, with its type: ``sensor_msgs/msg/Image``."""
+    """A topic that would do, with its type: ``sensor_msgs/msg/Image``; an empty type takes what is published."""
 
     topic: str
-    type_name: str
+    type_name: str = ""
+
+
+def with_type(node: Node, source: Source) -> Source:
+    """The source with the type its publishers have, where none was asked for and one is installed here."""
+    if source.type_name:
+        return source
+    for info in node.get_publishers_info_by_topic(source.topic):
+        if is_installed(info.topic_type):
+            return replace(source, type_name=info.topic_type)
+    return source
 
 
 def offers_on(node: Node, source: Source) -> tuple[list[Offer], list[str]]:
@@ -46,7 +56,8 @@ def offers_on(node: Node, source: Source) -> tuple[list[Offer], list[str]]:
     for info in node.get_publishers_info_by_topic(source.topic):
         name = f"{info.node_namespace.rstrip('/')}/{info.node_name}"
         if info.topic_type != source.type_name:
-            complaints.append(f"{source.topic}: {name} publishes {info.topic_type}, expected {source.type_name}")
+            expected = source.type_name or "a type that is installed here"
+            complaints.append(f"{source.topic}: {name} publishes {info.topic_type}, expected {expected}")
             continue
         profile = info.qos_profile
         offers.append(
@@ -99,6 +110,11 @@ class AdaptiveSubscription:
         return len(self._offers)
 
     @property
+    def offers(self) -> list[Offer]:
+        """What those publishers offer."""
+        return list(self._offers)
+
+    @property
     def topic(self) -> str:
         """The chosen topic, or all that would do."""
         chosen = [self.source] if self.source else self._sources
@@ -112,7 +128,7 @@ class AdaptiveSubscription:
     def _look(self) -> None:
         complaints: list[str] = []
         found: list[tuple[Source, list[Offer]]] = []
-        for source in self._sources:
+        for source in (with_type(self._node, source) for source in self._sources):
             offers, mismatches = offers_on(self._node, source)
             complaints += mismatches
             if offers:

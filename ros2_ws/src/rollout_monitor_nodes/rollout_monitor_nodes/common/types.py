@@ -24,6 +24,15 @@ def import_type(name: str) -> Any:
         raise InputError(f"message type {name!r} is not installed here ({error})") from error
 
 
+def is_installed(name: str) -> bool:
+    """Whether an interface can be used here."""
+    try:
+        import_type(name)
+    except InputError:
+        return False
+    return True
+
+
 def begins_with_header(name: str) -> bool:
     """Whether the first field of a message type is a std_msgs/Header, so that its stamp has a fixed place."""
     fields = list(import_type(name).get_fields_and_field_types().values())

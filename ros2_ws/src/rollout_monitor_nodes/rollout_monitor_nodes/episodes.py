@@ -1,0 +1,123 @@
+"""Keeps reports in a thread of its own, so that a page being drawn and a slow disk do not hold up the streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from rollout_monitor.episode.monitor import Closed
+from rollout_monitor.errors import RolloutMonitorError, StoreError
+from rollout_monitor.records import EpisodeReport, Label
+from rollout_monitor.report.html import render
+from rollout_monitor.store.episodes import EpisodeStore, PartlyStoredError
+
+ACTIVE_SUFFIX = ".active"
+
+
+class ReportKeeper:
+    """Writes each closed episode into the store, then calls back."""
+
+    def __init__(
+        self,
+        root: Path,
+        recordings: Path,
+        on_kept: Callable[[EpisodeReport, str, str], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        """Make a keeper.
+
+        Args:
+            root: the store's folder.
+            recordings: where a recorder keeps its bags, to name the one a report belongs to.
+            on_kept: called from the keeper's thread with the report, where it is, and its recording (empty: none).
+            on_trouble: called with what could not be kept.
+        """
+        self._store = EpisodeStore(root)
+        self._recordings = recordings
+        self._on_kept = on_kept
+        self._on_trouble = on_trouble
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reports")
+        self._folders: dict[str, str] = {}  # the newest folder of an episode id, of those kept by this process
+        self._newest = ""
+        self.trouble = ""
+
+    def keep(self, closed: Closed) -> Future[None]:
+        """Write a closed episode; the future is done when it has been kept and told of."""
+        return self._thread.submit(self._keep, closed)
+
+    def budget_history(self, task: str) -> list[float]:
+        """Durations of the task's successes in the store, s; none where the index cannot be read."""
+        try:
+            rows = self._store.list()
+        except StoreError as error:
+            self._tell(str(error))
+            return []
+        return [row.duration_s for row in rows if row.task == task and row.outcome == "success"]
+
+    def expected_path(self, episode_id: str) -> Path:
+        """Where a running episode's report will be, unless the name is taken."""
+        return self._store.root.absolute() / episode_id
+
+    def label(self, episode_id: str, label: Label | None, who: str, note: str, stamp_ns: int) -> str:
+        """Add a label to a kept episode (the newest where the id is empty); return its folder's name.
+
+        Raises:
+            InputError: no such episode, or nobody says so.
+            StoreError: it could not be kept.
+        """
+        folder = self._folders.get(episode_id, episode_id) or self._newest
+        try:
+            self._store.labels.add(folder, label, who, note, stamp_ns=stamp_ns)
+        except PartlyStoredError as error:
+            self._tell(str(error))
+        return folder
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+        self._thread.shutdown(wait=True)
+
+    def _keep(self, closed: Closed) -> None:
+        try:
+            self._write(closed)
+        except Exception as error:  # a defect in drawing or storing must not lose the report's figures
+            self._tell(f"report of {closed.report.episode_id}: {error!r}")
+            self._on_kept(closed.report, "", "")
+
+    def _write(self, closed: Closed) -> None:
+        bag = recording_in_progress(self._recordings, closed.report.episode_id)
+        report = closed.report if bag is None else closed.report.model_copy(update={"bag": bag.name})
+        path = ""
+        try:
+            folder = self._store.write(report, closed.pictures, page=self._page(report, closed))
+            self._folders[report.episode_id] = self._newest = folder.name
+            path = str(folder.absolute())
+            self.trouble = ""
+        except PartlyStoredError as error:
+            path = str(error.path.absolute())
+            self._tell(str(error))
+        except RolloutMonitorError as error:
+            self._tell(str(error))
+        self._on_kept(report, path, "" if bag is None else str(bag.absolute()))
+
+    def _page(self, report: EpisodeReport, closed: Closed) -> str | None:
+        try:
+            return str(render(report, closed.pictures))
+        except Exception as error:  # the figures are worth more than the page
+            self._tell(f"page of {report.episode_id} could not be drawn: {error!r}")
+            return None
+
+    def _tell(self, trouble: str) -> None:
+        self.trouble = trouble
+        self._on_trouble(trouble)
+
+
+def recording_in_progress(recordings: Path, episode_id: str) -> Path | None:
+    """The folder in which a recorder is keeping this episode right now, if one is."""
+    if not recordings.is_dir():
+        return None
+    for folder in sorted(recordings.glob(f"{episode_id}*"), reverse=True):
+        rest = folder.name.removeprefix(episode_id)
+        if (not rest or rest[1:].isdigit()) and any(file.name.endswith(ACTIVE_SUFFIX) for file in folder.iterdir()):
+            return folder
+    return None

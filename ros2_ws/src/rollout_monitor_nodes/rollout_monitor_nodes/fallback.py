@@ -1,0 +1,74 @@
+"""Kinematics for the monitor when prm_node gives none: the same joint stream, run here until they are back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rollout_monitor.episode.perception import END_GRACE_S
+from rollout_monitor.motion.settings import MotionSettings
+from rollout_monitor.motion.stream import JointStream
+from rollout_monitor.records import EpisodeMarker, KinematicSummary
+
+
+class SegmentNumbers:
+    """Gives the grid segments of several sources numbers of their own.
+
+    A restarted prm_node counts its segments from 0 again, and so does the fallback; rows of two sources must not be
+    taken for neighbours.
+    """
+
+    def __init__(self) -> None:
+        self._source = ""
+        self._received = 0
+        self._offset = 0
+        self._highest = -1
+
+    def renumber(self, source: str, summary: KinematicSummary) -> KinematicSummary:
+        """The summary with a segment number that no other source has used."""
+        restarted = summary.health.received < self._received
+        if source != self._source or restarted:
+            self._source, self._offset = source, self._highest + 1
+        self._received = summary.health.received
+        segment = summary.segment + self._offset
+        self._highest = max(self._highest, segment)
+        return summary if segment == summary.segment else summary.model_copy(update={"segment": segment})
+
+
+class FallbackJoints:
+    """A joint stream for one running episode."""
+
+    def __init__(self, settings: MotionSettings, running: EpisodeMarker) -> None:
+        self._stream = JointStream(settings)
+        self._stream.begin_episode(running.episode_id, running.stamp_ns)
+        self._end_ns: int | None = None
+
+    def end_at(self, stamp_ns: int) -> None:
+        """The episode ended at this stamp; messages from before it may still be on their way."""
+        self._end_ns = stamp_ns
+
+    @property
+    def ending(self) -> bool:
+        """Whether the end is known and the last summary is still owed."""
+        return self._end_ns is not None
+
+    def add(
+        self,
+        stamp_ns: int,
+        names: Sequence[str],
+        positions: Sequence[float],
+        velocities: Sequence[float],
+        efforts: Sequence[float],
+    ) -> list[KinematicSummary]:
+        """Take a joint state message as it came; the last summary comes once the stream is past the end."""
+        summary = self._stream.add(stamp_ns, names, positions, velocities, efforts)
+        out = [] if summary is None else [summary]
+        if self._end_ns is not None and stamp_ns >= self._end_ns + END_GRACE_S * 1e9:
+            out += self.finish()
+        return out
+
+    def finish(self) -> list[KinematicSummary]:
+        """The last summary, now: no more messages will come."""
+        if self._end_ns is None:
+            return []
+        end_ns, self._end_ns = self._end_ns, None
+        return [self._stream.end_episode(end_ns)]

@@ -1,0 +1,232 @@
+"""prm_node: cameras and joints in, progress estimates, kinematics and camera health out.
+
+It converts messages and calls `rollout_monitor.episode.perception`; the model runs in `worker`'s thread.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from sensor_msgs.msg import JointState
+
+from rollout_monitor.episode.estimator import Estimator
+from rollout_monitor.episode.perception import Output, Perception
+from rollout_monitor.prm.protocol import ProgressModel
+from rollout_monitor.prm.registry import create
+from rollout_monitor.records import CameraHealth, JointHealth, KinematicSummary, ProgressEstimate
+from rollout_monitor_nodes.common import diagnostics
+from rollout_monitor_nodes.common.conversions import (
+    camera_to_msg,
+    kinematics_to_msg,
+    progress_to_msg,
+    time_from_msg,
+)
+from rollout_monitor_nodes.common.diagnostics import Diagnostics, Part
+from rollout_monitor_nodes.common.images import FrameReader, camera_sources
+from rollout_monitor_nodes.common.managed import ManagedNode
+from rollout_monitor_nodes.common.markers import Heard, MarkerListener
+from rollout_monitor_nodes.common.publishing import make_publisher
+from rollout_monitor_nodes.common.qos import PROFILES
+from rollout_monitor_nodes.common.spin import run
+from rollout_monitor_nodes.common.streamtime import StreamClock, passing_time
+from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription, Source
+from rollout_monitor_nodes.interfaces import CAMERAS, JOINTS, KINEMATICS, PRM_NODE, PROGRESS
+from rollout_monitor_nodes.settings import PrmNodeSettings
+from rollout_monitor_nodes.worker import EstimatorWorker
+
+TICK_S = 0.1
+QUIET_S = 0.5
+"""Without any message for this long, camera health goes by passing time: a dead camera must still be reported."""
+
+CAMERA_DEPTH = 10
+ARRIVALS_KEPT = 512
+
+
+class PrmNode(ManagedNode):
+    """See the module's text."""
+
+    settings: PrmNodeSettings
+
+    def __init__(self) -> None:
+        super().__init__(PRM_NODE)
+        self._model: ProgressModel | None = None
+        self._perception: Perception
+        self._worker: EstimatorWorker | None = None
+        self._subscriptions_by_name: dict[str, AdaptiveSubscription] = {}
+        self._destroy_on_deactivate: list[Callable[[], None]] = []
+        self._publishers_by_topic: dict[str, Any] = {}
+        self._arrivals: OrderedDict[int, float] = OrderedDict()
+        self._frame_ids: dict[str, str] = {}
+        self._health: dict[str, CameraHealth] = {}
+        self._joint_health: JointHealth | None = None
+
+    # --- transitions --------------------------------------------------------------------------------------------
+
+    def configure(self) -> None:
+        """Load the model and make the publishers."""
+        options = {"path": self.settings.model_path} if self.settings.model_path else {}
+        self._model = create(self.settings.model, **options)
+        card = self._model.card
+        self._perception = Perception(self.settings.gate_at(card.rate_hz), self.settings.motion)
+        self._publishers_by_topic = {
+            topic.name: make_publisher(self, topic) for topic in (PROGRESS, KINEMATICS, CAMERAS)
+        }
+        self.get_logger().info(f"model {card.name}: {card.rate_hz:g} frame sets per second, {card.device}")
+
+    def activate(self) -> None:
+        """Start the model's thread and subscribe."""
+        assert self._model is not None  # noqa: S101 - the state machine configures first
+        self._stream = StreamClock(passing_time(self))
+        self._frames = FrameReader(self)
+        self._worker = EstimatorWorker(
+            Estimator(self._model),
+            self.settings.queue,
+            on_estimate=self._publish_estimate,
+            on_note=self.get_logger().warning,
+            on_undecodable=self._perception.gate.count_bad,
+        )
+        markers = MarkerListener(self, self._on_marker)
+        for camera, topic in zip(self.settings.cameras, self.settings.camera_topics, strict=True):
+            self._subscriptions_by_name[camera] = AdaptiveSubscription(
+                self,
+                camera_sources(topic, self.settings.camera_transport),
+                self._camera_callback(camera),
+                depth=CAMERA_DEPTH,
+                raw=True,
+            )
+        self._subscriptions_by_name["joints"] = AdaptiveSubscription(
+            self, [Source(JOINTS.name, JOINTS.type)], self._on_joints, depth=PROFILES["JOINTS"].depth
+        )
+        timer = self.create_timer(TICK_S, self._on_tick, clock=STEADY)
+        watch = Diagnostics(self, self._parts)
+        self._destroy_on_deactivate = [
+            markers.destroy,
+            *(subscription.destroy for subscription in self._subscriptions_by_name.values()),
+            lambda: self.destroy_timer(timer),
+            watch.destroy,
+        ]
+
+    def deactivate(self) -> None:
+        """Unsubscribe and end the model's thread."""
+        for destroy in self._destroy_on_deactivate:
+            destroy()
+        self._destroy_on_deactivate = []
+        self._subscriptions_by_name = {}
+        if self._worker is not None and not self._worker.stop():
+            self.get_logger().warning("the model did not come back from its last estimate; leaving it behind")
+        self._worker = None
+
+    def clean_up(self) -> None:
+        """Let go of the model."""
+        for publisher in self._publishers_by_topic.values():
+            self.destroy_publisher(publisher)
+        self._publishers_by_topic = {}
+        self._model = None
+
+    # --- input --------------------------------------------------------------------------------------------------
+
+    def _on_marker(self, heard: Heard) -> None:
+        marker = heard.marker
+        self.get_logger().info(f"episode {marker.episode_id}: {marker.boundary.value}")
+        self._handle(self._perception.on_marker(marker))
+
+    def _camera_callback(self, camera: str) -> Callable[[Source, bytes], None]:
+        primary = camera == self.settings.cameras[0]
+
+        def on_image(source: Source, raw: bytes) -> None:
+            arrived_s = time.monotonic()
+            frame = self._frames.read(source, raw)
+            if frame is None:
+                self._perception.gate.on_bad_image(camera)
+                return
+            if primary:
+                self._note_arrival(frame.stamp_ns, arrived_s)
+                self._frame_ids[camera] = frame.frame_id
+            self._stream.saw(frame.stamp_ns)
+            self._handle(self._perception.on_image(camera, frame.stamp_ns, frame.decode, frame.fingerprint))
+
+        return on_image
+
+    def _on_joints(self, _: Source, msg: JointState) -> None:
+        stamp_ns = time_from_msg(msg.header.stamp)
+        self._stream.saw(stamp_ns)
+        self._handle(self._perception.on_joints(stamp_ns, msg.name, msg.position, msg.velocity, msg.effort))
+
+    def _on_tick(self) -> None:
+        """What silence means: an ended episode gets no more frames, a camera may be dead."""
+        quiet_s, now_ns = self._stream.quiet_s, self._stream.now_ns()
+        if self._perception.ending and quiet_s >= self.settings.end_wait_s:
+            self._handle(self._perception.finish_episode())
+        elif self._perception.running and now_ns is not None and quiet_s >= QUIET_S:
+            self._handle(list(self._perception.gate.on_time(now_ns)))
+
+    # --- output -------------------------------------------------------------------------------------------------
+
+    def _handle(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            if isinstance(output, KinematicSummary):
+                self._joint_health = output.health
+                self._publish(KINEMATICS.name, kinematics_to_msg(output))
+            elif isinstance(output, CameraHealth):
+                self._health[output.camera] = output
+                self._publish(CAMERAS.name, camera_to_msg(output))
+            elif self._worker is not None:
+                self._worker.put(output, self._arrivals.get(getattr(output, "stamp_ns", -1)))
+
+    def _publish_estimate(self, estimate: ProgressEstimate) -> None:
+        """Called from the model's thread; publishing is thread safe."""
+        primary = self.settings.cameras[0]
+        self._publish(PROGRESS.name, progress_to_msg(estimate, self._frame_ids.get(primary, "")))
+
+    def _publish(self, topic: str, msg: object) -> None:
+        self._publishers_by_topic[topic].publish(msg)
+
+    def _note_arrival(self, stamp_ns: int, arrived_s: float) -> None:
+        self._arrivals[stamp_ns] = arrived_s
+        while len(self._arrivals) > ARRIVALS_KEPT:
+            self._arrivals.popitem(last=False)
+
+    # --- diagnostics --------------------------------------------------------------------------------------------
+
+    def _parts(self) -> list[Part]:
+        cameras = [self._camera_part(camera) for camera in self.settings.cameras]
+        return [*cameras, self._joints_part(), self._model_part()]
+
+    def _camera_part(self, camera: str) -> Part:
+        subscription, health = self._subscriptions_by_name[camera], self._health.get(camera)
+        values = {} if health is None else health.model_dump(exclude={"camera", "schema_version", "stamp_ns"})
+        return diagnostics.stream_part(f"camera {camera}", subscription, values, _camera_trouble(health))
+
+    def _joints_part(self) -> Part:
+        health = self._joint_health
+        values = {} if health is None else health.model_dump(exclude={"schema_version"})
+        trouble = "two publishers or more" if self._subscriptions_by_name["joints"].publishers > 1 else ""
+        return diagnostics.stream_part("joints", self._subscriptions_by_name["joints"], values, trouble)
+
+    def _model_part(self) -> Part:
+        assert self._worker is not None and self._model is not None  # noqa: S101 - only while active
+        health = self._worker.health()
+        level = diagnostics.OK if health.alive else diagnostics.ERROR
+        message = "ready" if health.alive else "the model's thread has died"
+        return Part("model", level, message, {"model": self._model.card.name, **vars(health)})
+
+
+def _camera_trouble(health: CameraHealth | None) -> str:
+    if health is None:
+        return ""
+    if health.frozen_since_ns is not None:
+        return "repeats one picture"
+    return "dark" if health.dark_since_ns is not None else ""
+
+
+def main() -> None:
+    """Executable."""
+    sys.exit(run("prm_node", PrmNode))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""sim_robot_node: the simulated UR5e cell as a robot that publishes cameras, joint states and episode markers."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from rclpy.node import Node
+from rclpy.task import Future
+from sensor_msgs.msg import CompressedImage, JointState
+
+from rollout_monitor.errors import RolloutMonitorError
+from rollout_monitor.images import encode_jpeg
+from rollout_monitor.records import Boundary, EpisodeMarker, Label
+from rollout_monitor_nodes.common.conversions import marker_to_msg, time_to_msg
+from rollout_monitor_nodes.common.params import declare
+from rollout_monitor_nodes.common.publishing import make_publisher
+from rollout_monitor_nodes.common.spin import EXIT_FAILED, EXIT_OK, run
+from rollout_monitor_nodes.interfaces import COMPRESSED, EPISODE, JOINT_STATE, SIM_ROBOT_NODE, Topic
+from rollout_monitor_nodes.player import Pacer
+from rollout_monitor_nodes.settings import SimRobotSettings
+from rollout_monitor_nodes.waiting import SubscriberWait
+
+if TYPE_CHECKING:
+    from rollout_monitor.sim.cell import CameraFrame, JointSample, SimCell
+
+SETTLE_S = 0.5
+LATE_S = 0.25
+"""A robot this late behind its own stamps is told of: the machine is too slow for real time."""
+
+NAME = "sim_robot"
+
+
+class SimRobotNode(Node):  # type: ignore[misc]
+    """See the module's text."""
+
+    def __init__(self) -> None:
+        super().__init__(SIM_ROBOT_NODE.name)
+        self.exit = Future()
+        self.settings = declare(self, SimRobotSettings)
+        self._halt = threading.Event()
+        self._thread = threading.Thread(target=self._work_and_end, name="cell", daemon=True)
+        self._markers = make_publisher(self, EPISODE)
+        self._joints = make_publisher(self, Topic("joint_states", JOINT_STATE, "REPLAY", ""))
+        self._cameras: dict[str, Any] = {}
+
+    # --- what `run` asks for ------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Make the cell (this loads the simulator), then run it in a thread of its own.
+
+        Raises:
+            RolloutMonitorError: the extra [sim] is missing, or there is no such task or mode.
+        """
+        first = self._cell(0)
+        for camera in first.camera_names:
+            topic = Topic(f"{camera}/image_raw/compressed", COMPRESSED, "REPLAY_IMAGES", "")
+            self._cameras[camera] = make_publisher(self, topic)
+        self._thread.start()
+
+    def stop(self, reason: str) -> None:  # noqa: ARG002
+        """End the attempt; the thread ends the node."""
+        self._halt.set()
+
+    def close(self) -> None:
+        """Wait for the thread."""
+        self._halt.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    # --- in the cell's thread -----------------------------------------------------------------------------------
+
+    def _cell(self, attempt: int) -> SimCell:
+        from rollout_monitor.sim.cell import SimCell  # noqa: PLC0415 - loads the simulator
+
+        return SimCell(self.settings.task, self.settings.mode, self.settings.seed + attempt)
+
+    def _work_and_end(self) -> None:
+        code = EXIT_FAILED
+        try:
+            self._wait_for_subscribers()
+            self._attempts()
+            code = EXIT_OK
+        except RolloutMonitorError as error:
+            self.get_logger().error(str(error))
+        except Exception:
+            self.get_logger().fatal(traceback.format_exc())
+        finally:
+            executor = self.executor
+            if executor is not None:
+                executor.create_task(self._finish, code)
+
+    def _finish(self, code: int) -> None:
+        if not self.exit.done():
+            self.exit.set_result(code)
+
+    def _wait_for_subscribers(self) -> None:
+        publishers = {"rollout/episode": self._markers, "joint_states": self._joints, **self._cameras}
+        wait = SubscriberWait(
+            dict.fromkeys(publishers, 1),
+            lambda topic: publishers[topic].get_subscription_count(),
+            settle_s=SETTLE_S,
+            timeout_s=self.settings.wait_for_subscribers_s,
+        )
+        missing = wait.run(self._halt)
+        if missing:
+            self.get_logger().warning(f"starting although nobody listens to {', '.join(missing)}")
+
+    def _attempts(self) -> None:
+        attempt = 0
+        while not self._halt.is_set() and (self.settings.attempts == 0 or attempt < self.settings.attempts):
+            if attempt and self._halt.wait(self.settings.pause_s):
+                return
+            self._attempt(attempt)
+            attempt += 1
+
+    def _attempt(self, attempt: int) -> None:
+        cell = self._cell(attempt)
+        start_ns = int(self.get_clock().now().nanoseconds)
+        start = EpisodeMarker(
+            boundary=Boundary.START,
+            stamp_ns=start_ns,
+            episode_id=f"{self.settings.task}_{cell.mode}_{cell.seed}",
+            task=cell.task_text,
+            source=NAME,
+        )
+        self._markers.publish(marker_to_msg(start))
+        pacer = Pacer(self.settings.rate, time.monotonic_ns, self._halt)
+        last_ns, complete = start_ns, True
+        for sample in cell.run():
+            if not pacer.wait(sample.stamp_ns):
+                complete = False
+                break
+            last_ns = start_ns + sample.stamp_ns
+            self._publish(cell, sample, last_ns)
+        label = Label(cell.outcome) if complete and self.settings.label else None
+        end = start.model_copy(update={"boundary": Boundary.END, "stamp_ns": last_ns, "label": label})
+        self._markers.publish(marker_to_msg(end))
+        if pacer.latest_ns > LATE_S * 1e9:
+            self.get_logger().warning(
+                f"this machine is too slow for the cell at rate {self.settings.rate:g}: "
+                f"up to {pacer.latest_ns / 1e9:.1f} s behind; lower parameter rate"
+            )
+
+    def _publish(self, cell: SimCell, sample: JointSample | CameraFrame, stamp_ns: int) -> None:
+        camera = getattr(sample, "camera", None)
+        if camera is None:
+            msg = JointState(
+                name=list(cell.joint_names),
+                position=sample.positions.tolist(),
+                velocity=sample.velocities.tolist(),
+                effort=sample.efforts.tolist(),
+            )
+            publisher = self._joints
+        else:
+            msg = CompressedImage(format="jpeg", data=encode_jpeg(sample.rgb, self.settings.jpeg_quality))
+            msg.header.frame_id = f"{camera}_optical_frame"
+            publisher = self._cameras[camera]
+        msg.header.stamp = time_to_msg(stamp_ns)
+        publisher.publish(msg)
+
+
+def main() -> None:
+    """Executable."""
+    sys.exit(run("sim_robot_node", SimRobotNode))
+
+
+if __name__ == "__main__":
+    main()
