@@ -253,7 +253,7 @@ def _interval(
     if np.ptp(values) == 0.0:
         return float(values[0]), float(values[0])
     for method in ("BCa", "percentile"):
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
             warnings.simplefilter("ignore", stats.DegenerateDataWarning)
             result = stats.bootstrap(
                 (values,),

@@ -63,7 +63,9 @@ class CausalSmoother:
             if step_ns <= 0:
                 raise InputError(f"stamp {stamp_ns} does not come after {self._stamp_ns}; stamps must advance")
             weight = -math.expm1(-step_ns / self._tau_ns) if self._tau_ns > 0.0 else 1.0
-            self._value += weight * (p - self._value)
+            moved = self._value + weight * (p - self._value)
+            low, high = min(self._value, p), max(self._value, p)
+            self._value = min(high, max(low, moved))  # rounding must not leave the interval, or [0, 1] with it
         self._stamp_ns = stamp_ns
         return self._value
 

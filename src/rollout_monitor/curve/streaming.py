@@ -29,7 +29,6 @@ class StreamingOpd:
         "_deepest",
         "_drawdown",
         "_eps",
-        "_floor",
         "_last",
         "_leading_zero",
         "_mp",
