@@ -1,0 +1,167 @@
+"""Makes the bundled recordings in ``demo/``: three attempts of the simulated cell as rosbag2 folders (MCAP).
+
+Needs the extra [sim]. The same command gives the same messages; the seeds are in no training set (those used for
+training are four-digit). They were picked among held-out seeds for showing their behaviour within eleven seconds.
+
+    python scripts/make_demo_bags.py --out demo [--only lift_success]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+from rollout_monitor.sim.cell import CameraFrame, JointSample, SimCell
+from rollout_monitor.sim.generate import encode_jpeg
+from rollout_monitor.store.messages import EPISODE, EPISODE_DEFINITION
+
+START_NS = 1_700_000_000 * 1_000_000_000
+JPEG_QUALITY = 80
+NAMESPACE = "/ur5e"
+
+
+@dataclass(frozen=True)
+class Demo:
+    """One recording."""
+
+    name: str
+    task: str
+    mode: str
+    seed: int
+
+
+DEMOS = (
+    Demo("lift_success", "lift", "success", 900000),
+    Demo("lift_drop_recover", "lift", "drop_recover", 900000),
+    Demo("stack_stall", "stack_red_on_green", "stall", 900000),
+)
+
+
+class BagWriter:
+    """Writes the cell's samples as ROS messages into one bag."""
+
+    def __init__(self, writer: Writer, cell: SimCell) -> None:
+        self._store = get_typestore(Stores.ROS2_JAZZY)
+        self._store.register(get_types_from_msg(EPISODE_DEFINITION, EPISODE))
+        self._writer = writer
+        self._cell = cell
+        self._types = self._store.types
+        self._cameras = {
+            camera: self._connect(f"camera_{camera}/color/image_raw/compressed", "sensor_msgs/msg/CompressedImage")
+            for camera in cell.camera_names
+        }
+        self._joints = self._connect("joint_states", "sensor_msgs/msg/JointState")
+        self._episode = self._connect("rollout/episode", EPISODE, latched=True)
+
+    def _connect(self, topic: str, kind: str, *, latched: bool = False) -> Any:
+        qos = Qos(
+            QosHistory.KEEP_LAST,
+            10,
+            QosReliability.RELIABLE,
+            QosDurability.TRANSIENT_LOCAL if latched else QosDurability.VOLATILE,
+            QosTime(2147483647, 4294967295),
+            QosTime(2147483647, 4294967295),
+            QosLiveliness.AUTOMATIC,
+            QosTime(2147483647, 4294967295),
+            False,
+        )
+        return self._writer.add_connection(
+            f"{NAMESPACE}/{topic}", kind, typestore=self._store, offered_qos_profiles=[qos]
+        )
+
+    def _header(self, stamp_ns: int, frame: str = "") -> Any:
+        seconds, rest = divmod(START_NS + stamp_ns, 1_000_000_000)
+        stamp = self._types["builtin_interfaces/msg/Time"](sec=seconds, nanosec=rest)
+        return self._types["std_msgs/msg/Header"](stamp=stamp, frame_id=frame)
+
+    def _write(self, connection: Any, stamp_ns: int, message: Any) -> None:
+        self._writer.write(connection, START_NS + stamp_ns, self._store.serialize_cdr(message, connection.msgtype))
+
+    def frame(self, frame: CameraFrame) -> None:
+        """One picture as JPEG."""
+        data = np.frombuffer(encode_jpeg(frame.rgb, JPEG_QUALITY), dtype=np.uint8)
+        header = self._header(frame.stamp_ns, f"camera_{frame.camera}_color_optical_frame")
+        message = self._types["sensor_msgs/msg/CompressedImage"](header=header, format="jpeg", data=data)
+        self._write(self._cameras[frame.camera], frame.stamp_ns, message)
+
+    def joints(self, sample: JointSample) -> None:
+        """One joint sample."""
+        message = self._types["sensor_msgs/msg/JointState"](
+            header=self._header(sample.stamp_ns, "base_link"),
+            name=list(self._cell.joint_names),
+            position=sample.positions,
+            velocity=sample.velocities,
+            effort=sample.efforts,
+        )
+        self._write(self._joints, sample.stamp_ns, message)
+
+    def marker(self, stamp_ns: int, episode: str, boundary: int) -> None:
+        """Start (0) or end (1) of the episode; how it went is left to the monitor."""
+        message = self._types[EPISODE](
+            header=self._header(stamp_ns),
+            episode_id=episode,
+            boundary=boundary,
+            task=self._cell.task_text if boundary == 0 else "",
+            label=0,
+            source="demo bag",
+        )
+        self._write(self._episode, stamp_ns, message)
+
+
+def make(demo: Demo, out: Path) -> str:
+    """Write one bag, replacing an old one; returns a line about it."""
+    folder = out / demo.name
+    temporary = out / f".{demo.name}.tmp"
+    for path in (temporary, folder):
+        shutil.rmtree(path, ignore_errors=True)
+    cell = SimCell(demo.task, demo.mode, demo.seed)
+    writer = Writer(temporary, version=9, storage_plugin=StoragePlugin.MCAP)
+    writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
+    stamp = 0
+    with writer:
+        bag = BagWriter(writer, cell)
+        bag.marker(0, demo.name, 0)
+        for sample in cell.run():
+            stamp = sample.stamp_ns
+            if isinstance(sample, CameraFrame):
+                bag.frame(sample)
+            else:
+                bag.joints(sample)
+        bag.marker(stamp, demo.name, 1)
+    rename_storage(temporary, demo.name)
+    temporary.rename(folder)
+    size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+    return f"{folder}: {cell.task_text}, {demo.mode}, {stamp / 1e9:.2f} s, {cell.outcome}, {size:.1f} MB"
+
+
+def rename_storage(folder: Path, name: str) -> None:
+    """Give the storage file the bag's own name, in the metadata too."""
+    (old,) = folder.glob("*.mcap")
+    new = folder / f"{name}.mcap"
+    old.rename(new)
+    metadata = folder / "metadata.yaml"
+    metadata.write_text(metadata.read_text(encoding="utf-8").replace(old.name, new.name), encoding="utf-8")
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Make the bundled demo recordings.")
+    parser.add_argument("--out", type=Path, default=Path("demo"))
+    parser.add_argument("--only", choices=[demo.name for demo in DEMOS], help="make only this one")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    for demo in DEMOS:
+        if given.only in (None, demo.name):
+            print(make(demo, given.out), flush=True)
+
+
+if __name__ == "__main__":
+    main()
