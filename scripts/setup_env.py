@@ -8,12 +8,14 @@ This file runs on the caller's bare Python: it uses the standard library only, a
 parse, so that it lives to say that it is too old.
 """
 
+# ruff: noqa: S603 - every command run here is made here, from fixed words and this project's own paths
+
 import sys
 
-if sys.version_info < (3, 10):  # before anything that an old interpreter could not parse or import
+if sys.version_info < (3, 10):  # noqa: UP036 - before anything that an old interpreter could not import
     sys.exit(
-        f"setup: Python {sys.version_info[0]}.{sys.version_info[1]} ({sys.executable}) is too old; rollout-monitor needs "
-        "3.10 to 3.13. Name another one: make setup PYTHON=python3.12"
+        f"setup: Python {sys.version_info[0]}.{sys.version_info[1]} ({sys.executable}) is too old; "
+        "rollout-monitor needs 3.10 to 3.13. Name another one: make setup PYTHON=python3.12"
     )
 
 import argparse
@@ -33,6 +35,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+# In an activated virtual environment (perhaps the very one to be made) the interpreter it was made from.
+PYTHON = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 WHEEL_DISTROS = ("jazzy", "kilted")
 NEWEST_PYTHON = (3, 13)
 WORKSPACE_PACKAGES = ("rollout_monitor_msgs", "rollout_monitor_nodes", "rollout_monitor_bringup")
@@ -140,20 +144,20 @@ def check_machine(layout: Layout, environ: Mapping[str, str]) -> None:
     version = sys.version_info[:2]
     if version > NEWEST_PYTHON:
         raise SetupError(
-            f"Python {version[0]}.{version[1]} ({sys.executable}) is newer than what was tried; rollout-monitor needs "
+            f"Python {version[0]}.{version[1]} ({PYTHON}) is newer than what was tried; rollout-monitor needs "
             "3.10 to 3.13. Name another one: make setup PYTHON=python3.12"
         )
     compiler = environ.get("CXX") or "c++"
     if not any(shutil.which(name.split()[0]) for name in (compiler, "g++", "clang++")):
         raise SetupError("no C++ compiler found, and messages are compiled: sudo apt-get install g++")
     if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
-        raise SetupError(f"no headers of {sys.executable} found, and messages need them: sudo apt-get install python3-dev")
+        raise SetupError(f"no headers of {PYTHON} found, and messages need them: sudo apt-get install python3-dev")
     if importlib.util.find_spec("ensurepip") is None:
-        raise SetupError(f"{sys.executable} cannot make virtual environments: sudo apt-get install python3-venv")
+        raise SetupError(f"{PYTHON} cannot make virtual environments: sudo apt-get install python3-venv")
     if layout.sourced:
         if importlib.util.find_spec("rclpy") is None:
             raise SetupError(
-                f"{sys.executable} does not see rclpy of the sourced {layout.distro}: "
+                f"{PYTHON} does not see rclpy of the sourced {layout.distro}: "
                 "name the interpreter that ROS uses: make setup PYTHON=/usr/bin/python3"
             )
     elif sys.platform != "linux" or platform.machine() != "x86_64":
@@ -205,7 +209,7 @@ def build_environment(layout: Layout, environ: Mapping[str, str]) -> dict[str, s
 def plan(layout: Layout, environ: Mapping[str, str]) -> list[Step]:
     """All steps from nothing to a built workspace, in order."""
     state = layout.venv / ".setup"
-    interpreter = f"{sys.executable} {platform.python_version()}"
+    interpreter = f"{PYTHON} {platform.python_version()}"
     base = layout.root / "requirements"
     build, constraints = base / "build.txt", base / "constraints.txt"
     wheels = [] if layout.sourced else [base / f"ros-{layout.distro}.txt", build]
@@ -216,7 +220,7 @@ def plan(layout: Layout, environ: Mapping[str, str]) -> list[Step]:
     project = ["--no-build-isolation", f"--editable={layout.root}[dev]"]
     packages_key = digest(interpreter, *numpy, *wheels, constraints, layout.root / "pyproject.toml")
 
-    make_venv = [sys.executable, "-m", "venv", "--clear", *(["--system-site-packages"] if layout.sourced else [])]
+    make_venv = [PYTHON, "-m", "venv", "--clear", *(["--system-site-packages"] if layout.sourced else [])]
     steps = [
         Step("virtual environment", digest(interpreter), state / "venv", [[*make_venv, str(layout.venv)]]),
         Step(
@@ -244,7 +248,7 @@ def _numpy_of_ros(layout: Layout, environ: Mapping[str, str]) -> list[str]:
     if not layout.sourced:
         return []
     code = "import numpy; print(numpy.__version__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=dict(environ))
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, check=False, env=dict(environ))
     return done.stdout.split()
 
 

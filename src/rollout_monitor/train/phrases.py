@@ -53,8 +53,8 @@ LIFT_HELD_OUT = ("lift the {m} one off the table", "please pick up the {m} cube"
 STACK_HELD_OUT = (
     "please put the {m} cube on top of the {b} cube",
     "grab the {m} block and set it on the {b} block",
-    "the {m} block should be on the {b} block",
-    "the {b} cube should be under the {m} cube",
+    "the {m} block should end up on the {b} block",
+    "the {b} cube should end up under the {m} cube",
     "move the {m} block on top of the {b} one",
 )
 

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs the extra [sim] (the simulated cell) into a virtual environment and checks that pictures can be drawn.
+#
+#     scripts/install_sim.sh [VENV]        default: .venv
+#
+# robosuite goes in without its dependencies: it asks for numpy < 2 only for a part that is not used here.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+venv="${1:-$root/.venv}"
+python="$venv/bin/python"
+robosuite="robosuite==1.5.2"
+
+if [[ ! -x "$python" ]]; then
+    echo "install_sim: no Python in $venv; make the environment first (make setup) or name another one" >&2
+    exit 2
+fi
+
+# numpy and OpenCV stay within the bounds that the project itself has.
+"$python" -m pip install --quiet --disable-pip-version-check \
+    "mujoco>=3.3.7,<3.10" "numba>=0.61" "qpsolvers>=4.7" "scipy>=1.15" "numpy>=2.0,<2.3" \
+    "opencv-python-headless>=4.11,<4.13" termcolor tqdm Pillow
+"$python" -m pip install --quiet --disable-pip-version-check --no-deps "$robosuite"
+
+# Debian and Ubuntu package of each library that off-screen rendering loads.
+missing=()
+for pair in libEGL.so.1:libegl1 libEGL_mesa.so.0:libegl-mesa0 libGL.so.1:libgl1; do
+    ldconfig -p | grep -q "${pair%%:*}" || missing+=("${pair##*:}")
+done
+if ! compgen -G "/usr/lib/*/dri/swrast_dri.so" >/dev/null && ! ldconfig -p | grep -q libgallium; then
+    missing+=(libgl1-mesa-dri)
+fi
+if ((${#missing[@]})); then
+    echo "install_sim: off-screen rendering needs more packages. Install them and run this again:" >&2
+    echo "    sudo apt-get install ${missing[*]}" >&2
+    exit 1
+fi
+
+# A start that fails can give an empty picture without an error: look at one.
+MUJOCO_GL="${MUJOCO_GL:-egl}" PYOPENGL_PLATFORM="${MUJOCO_GL:-egl}" PYTHONPATH="$root/src${PYTHONPATH:+:$PYTHONPATH}" \
+    "$python" - <<'EOF'
+from rollout_monitor.sim.cell import CameraFrame, SimCell
+
+cell = SimCell("lift", "success", 0)
+frame = next(sample for sample in cell.run() if isinstance(sample, CameraFrame))
+print(f"install_sim: the cell runs; first picture: mean {frame.rgb.mean():.0f}, deviation {frame.rgb.std():.0f}")
+EOF
