@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from array import array
+
+import numpy as np
+import numpy.typing as npt
+
 from rollout_monitor.curve.opd import StreamingOpd, compute
 from rollout_monitor.curve.settings import OpdSettings
 from rollout_monitor.curve.smoothing import CausalSmoother, smooth_final
@@ -19,13 +25,18 @@ _COMPARED = ("mp", "tv", "ppl", "cra", "str_", "max_drawdown", "drr", "fns", "sq
 
 
 class CurveBook:
-    """Keeps the raw curve and both smoothings of it (spec: live is causal, final sees the whole curve)."""
+    """Keeps the raw curve and both smoothings of it (spec: live is causal, final sees the whole curve).
+
+    Columns of 8 bytes: an hour at 10 Hz takes under 2 MB.
+    """
 
     def __init__(self, settings: OpdSettings) -> None:
         self._settings = settings
         self._smoother = CausalSmoother(settings.live_tau_s)
-        self._estimates: list[ProgressEstimate] = []
-        self._live: list[float] = []
+        self._stamps = array("q")
+        self._raw = array("d")
+        self._live = array("d")
+        self._optional = {name: array("d") for name in ("lower", "upper", "success_probability")}  # NaN where absent
         self.opd = StreamingOpd(settings)
 
     def add(self, estimate: ProgressEstimate) -> float:
@@ -33,28 +44,35 @@ class CurveBook:
         if estimate.progress is None:
             raise ValueError("a missing estimate is no sample of the curve")
         live = self._smoother.update(estimate.stamp_ns, estimate.progress)
-        self._estimates.append(estimate)
+        self._stamps.append(estimate.stamp_ns)
+        self._raw.append(estimate.progress)
         self._live.append(live)
+        for name, column in self._optional.items():
+            value = getattr(estimate, name)
+            column.append(math.nan if value is None else value)
         self.opd.update(live)
         return live
 
     def __len__(self) -> int:
-        return len(self._estimates)
+        return len(self._stamps)
 
     @property
     def stamps_ns(self) -> list[int]:
         """Stamp of each sample."""
-        return [estimate.stamp_ns for estimate in self._estimates]
+        return self._stamps.tolist()
 
     @property
     def raw(self) -> list[float]:
         """Raw progress of each sample."""
-        return [estimate.progress for estimate in self._estimates if estimate.progress is not None]
+        return self._raw.tolist()
 
     @property
     def probabilities(self) -> list[float | None]:
         """Success probability of each sample."""
-        return [estimate.success_probability for estimate in self._estimates]
+        return [_known(value) for value in self._optional["success_probability"]]
+
+    def _final(self) -> npt.NDArray[np.float64]:
+        return smooth_final(self.raw, self.stamps_ns, self._settings)
 
     def metrics(self, outcome: OutcomeDecision) -> tuple[OpdMetrics | None, OpdMetrics | None]:
         """Metrics as last seen live, and of the finally smoothed curve; None where there is no sample.
@@ -62,12 +80,12 @@ class CurveBook:
         The decided outcome stands in for a label that nobody gave, so that a report which says success carries SQS
         and one which says failure carries FNS; ``success_from`` tells which of the two it was.
         """
-        if not self._estimates:
+        if not self._stamps:
             return None, None
         decided = outcome.outcome is not Outcome.UNDECIDED
         label = Label(outcome.outcome.value) if decided else None
         live = self.opd.metrics(label)
-        final = compute(smooth_final(self.raw, self.stamps_ns, self._settings), self._settings, label)
+        final = compute(self._final(), self._settings, label)
         if decided and outcome.decided_by != "label":
             live = live.model_copy(update={"success_from": "outcome"})
             final = final.model_copy(update={"success_from": "outcome"})
@@ -75,21 +93,24 @@ class CurveBook:
 
     def points(self) -> list[CurvePoint]:
         """The curve for the report."""
-        if not self._estimates:
+        if not self._stamps:
             return []
-        final = smooth_final(self.raw, self.stamps_ns, self._settings)
+        optional = self._optional
+        columns = (self._stamps, self._raw, self._live, self._final(), *optional.values())
         return [
             CurvePoint(
-                stamp_ns=estimate.stamp_ns,
+                stamp_ns=stamp,
                 raw=raw,
                 live=live,
-                final=min(1.0, max(0.0, float(smooth))),
-                lower=estimate.lower,
-                upper=estimate.upper,
-                success_probability=estimate.success_probability,
+                final=min(1.0, max(0.0, float(final))),
+                **{name: _known(value) for name, value in zip(optional, rest, strict=True)},
             )
-            for estimate, raw, live, smooth in zip(self._estimates, self.raw, self._live, final, strict=True)
+            for stamp, raw, live, final, *rest in zip(*columns, strict=True)
         ]
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def largest_gap(live: OpdMetrics | None, final: OpdMetrics | None) -> LiveFinalGap | None:

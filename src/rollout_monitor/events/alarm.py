@@ -46,10 +46,15 @@ class EventLog:
     def __init__(self, episode_id: str) -> None:
         self.episode_id = episode_id
         self._events: dict[int, Event] = {}
+        self._active: dict[int, Event] = {}  # kept apart: the status asks for them ten times a second
 
     def add(self, event: Event) -> Event:
         """Keep a new event or the newer state of a known one."""
         self._events[event.event_id] = event
+        if event.cleared_ns is None:
+            self._active[event.event_id] = event
+        else:
+            self._active.pop(event.event_id, None)
         return event
 
     def next_id(self) -> int:
@@ -64,8 +69,7 @@ class EventLog:
     @property
     def active(self) -> list[Event]:
         """Events that last, worst first, then oldest first."""
-        lasting = [event for event in self._events.values() if event.cleared_ns is None]
-        return sorted(lasting, key=lambda event: (-_RANK[event.severity], event.event_id))
+        return sorted(self._active.values(), key=lambda event: (-_RANK[event.severity], event.event_id))
 
     def instant(self, kind: EventKind, severity: Severity, stamp_ns: int, reason: str, **values: float) -> Event:
         """Add an event that is a moment, not a stretch."""
