@@ -108,7 +108,8 @@ def _feed(item: StreamItem, names: Mapping[str, str], monitor: RolloutMonitor) -
     if isinstance(item, ImageItem):
         return monitor.on_image(names[item.topic], item.stamp_ns, item.decode, item.fingerprint)
     if isinstance(item, JointItem):
-        return monitor.on_joints(item.stamp_ns, item.names, item.positions, item.velocities, item.efforts)
+        arrays = (item.positions.tolist(), item.velocities.tolist(), item.efforts.tolist())
+        return monitor.on_joints(item.stamp_ns, item.names, *arrays)
     return []
 
 

@@ -95,17 +95,18 @@ class CurveBook:
         """The curve for the report."""
         if not self._stamps:
             return []
-        optional = self._optional
-        columns = (self._stamps, self._raw, self._live, self._final(), *optional.values())
+        columns = (self._stamps, self._raw, self._live, self._final(), *self._optional.values())
         return [
             CurvePoint(
                 stamp_ns=stamp,
                 raw=raw,
                 live=live,
                 final=min(1.0, max(0.0, float(final))),
-                **{name: _known(value) for name, value in zip(optional, rest, strict=True)},
+                lower=_known(lower),
+                upper=_known(upper),
+                success_probability=_known(chance),
             )
-            for stamp, raw, live, final, *rest in zip(*columns, strict=True)
+            for stamp, raw, live, final, lower, upper, chance in zip(*columns, strict=True)
         ]
 
 

@@ -10,9 +10,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from rollout_monitor.episode.gate import Decode, FrameGate, Selected
 from rollout_monitor.episode.settings import GateSettings
 from rollout_monitor.motion.settings import MotionSettings
@@ -20,7 +17,6 @@ from rollout_monitor.motion.stream import JointStream
 from rollout_monitor.records import Boundary, CameraHealth, EpisodeMarker, KinematicSummary
 
 _NS = 1_000_000_000
-Numbers = Sequence[float] | npt.NDArray[np.float64]
 END_GRACE_S = 0.5
 """How long after an END marker frames and joints from before it are still awaited: topics have no common order."""
 
@@ -101,9 +97,9 @@ class Perception:
         self,
         stamp_ns: int,
         names: Sequence[str],
-        positions: Numbers,
-        velocities: Numbers = (),
-        efforts: Numbers = (),
+        positions: Sequence[float],
+        velocities: Sequence[float] = (),
+        efforts: Sequence[float] = (),
     ) -> list[Output]:
         """Take a joint state message as it came: by name, possibly partial; units rad, rad/s, N m (or A)."""
         self._joints_seen = True

@@ -8,7 +8,7 @@ from rollout_monitor.episode.estimator import Estimator
 from rollout_monitor.episode.gate import Decode, Selected
 from rollout_monitor.episode.monitor import Monitor
 from rollout_monitor.episode.monitor import Output as MonitorOutput
-from rollout_monitor.episode.perception import EndJob, Numbers, Perception, StartJob
+from rollout_monitor.episode.perception import EndJob, Perception, StartJob
 from rollout_monitor.episode.perception import Output as PerceptionOutput
 from rollout_monitor.episode.pictures import Picture, PictureClock
 from rollout_monitor.episode.settings import GateSettings, MonitorSettings
@@ -59,9 +59,9 @@ class RolloutMonitor:
         self,
         stamp_ns: int,
         names: Sequence[str],
-        positions: Numbers,
-        velocities: Numbers = (),
-        efforts: Numbers = (),
+        positions: Sequence[float],
+        velocities: Sequence[float] = (),
+        efforts: Sequence[float] = (),
     ) -> list[MonitorOutput]:
         """Take a joint state message as it came."""
         return self._do(self._perception.on_joints(stamp_ns, names, positions, velocities, efforts))
