@@ -291,7 +291,8 @@ def _thinned(x: Floats, y: Floats) -> npt.NDArray[np.intp]:
     ends = np.append(starts[1:], x.size)
     lowest = [a + int(np.argmin(y[a:b])) for a, b in zip(starts, ends, strict=True)]
     highest = [a + int(np.argmax(y[a:b])) for a, b in zip(starts, ends, strict=True)]
-    return np.unique(np.concatenate([starts, np.array(lowest), np.array(highest), ends - 1])).astype(np.intp)
+    kept: npt.NDArray[np.intp] = np.unique(np.concatenate([starts, lowest, highest, ends - 1]))
+    return kept
 
 
 def _column_starts(x: Floats) -> npt.NDArray[np.intp]:

@@ -21,7 +21,6 @@ from rollout_monitor import __version__
 from rollout_monitor.frames import RgbImage
 from rollout_monitor.records import EpisodeReport, Event, MotionFigures, Severity
 from rollout_monitor.report import drawing, wording
-from rollout_monitor.report.drawing import TimeAxis
 from rollout_monitor.report.pictures import embed
 
 _HERE = Path(__file__).parent
@@ -42,7 +41,9 @@ def render(report: EpisodeReport, pictures: Mapping[str, bytes | RgbImage] | Pat
         The whole page. The same report and pictures give the same page.
     """
     axis = drawing.time_axis(report)
-    names = [frame.file for frame in report.key_frames] + [e.evidence for e in report.events if e.evidence]
+    events = sorted(report.events, key=lambda event: (event.onset_ns, event.event_id))
+    spans = drawing.lay_out_events(events, axis, report.end_ns)
+    names = [frame.file for frame in report.key_frames] + [event.evidence for event in events if event.evidence]
     embedded = embed(names, pictures)
     script = _static("episode.js")
     return _template().render(
@@ -53,8 +54,8 @@ def render(report: EpisodeReport, pictures: Mapping[str, bytes | RgbImage] | Pat
         ticks=[(left, _tick_label(time)) for left, time in axis.ticks()],
         curve=drawing.draw_curve(report.curve, axis),
         speed=drawing.draw_speed(report.speed, axis),
-        spans=list(zip(report.events, _spans(report, axis), strict=True)),
-        lanes=_lanes(report, axis),
+        spans=list(zip(events, spans, strict=True)),
+        lanes=max((span.lane + 1 for span in spans), default=0),
         milestones=_milestones(report),
         metrics=wording.metric_rows(report.metrics_final, report.metrics_live),
         headline=_headline(report),
@@ -86,14 +87,6 @@ def _json(table: Mapping[str, Any]) -> Markup:
     """JSON that cannot end the script element it stands in."""
     text = json.dumps(table, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704 - escaped here
-
-
-def _spans(report: EpisodeReport, axis: TimeAxis) -> list[drawing.Span]:
-    return drawing.lay_out_events(report.events, axis, report.end_ns)
-
-
-def _lanes(report: EpisodeReport, axis: TimeAxis) -> int:
-    return max((span.lane + 1 for span in _spans(report, axis)), default=0)
 
 
 def _tick_label(seconds: float) -> str:
@@ -143,14 +136,15 @@ def _headline(report: EpisodeReport) -> list[dict[str, str]]:
         {"value": wording.number(metrics.max_drawdown if metrics else None), "name": "deepest fall of progress"}
     )
     figures.append({"value": wording.seconds(report.duration_s), "name": "duration"})
-    figures.append({"value": _alarms(report.events), "name": "warnings and errors"})
+    figures.append(_alarms(report.events))
     return figures
 
 
-def _alarms(events: list[Event]) -> str:
-    warnings = sum(event.severity is Severity.WARN for event in events)
+def _alarms(events: list[Event]) -> dict[str, str]:
     errors = sum(event.severity is Severity.ERROR for event in events)
-    return f"{warnings} + {errors}"
+    warnings = sum(event.severity is Severity.WARN for event in events)
+    name = f"error{'' if errors == 1 else 's'}, {warnings} warning{'' if warnings == 1 else 's'}"
+    return {"value": str(errors), "name": name}
 
 
 def _camera_state(frozen_since_ns: int | None, dark_since_ns: int | None) -> str:
@@ -162,23 +156,19 @@ def _motion_rows(motion: MotionFigures | None) -> list[tuple[str, str, str, str]
     """(name, value, unit, meaning) of each figure that is there."""
     if motion is None:
         return []
-    rows: list[tuple[str, float | None, int, str, str]] = [
-        ("SPARC", motion.sparc, 2, "", "Smoothness of the joint speed's spectrum; nearer 0 is smoother."),
-        ("LDLJ", motion.ldlj, 2, "", "Smoothness from dimensionless jerk; nearer 0 is smoother."),
-        ("RMS jerk", motion.rms_jerk, 2, "rad/s³", "Mean abruptness of all joints; lower is smoother."),
-        ("Peak speed", motion.peak_speed, 2, "rad/s", "The fastest any joint moved."),
-        ("Peak acceleration", motion.peak_acceleration, 2, "rad/s²", "The hardest any joint was accelerated."),
-        ("Mean speed", motion.mu_v_si, 3, "rad/s", "Mean joint speed over time and joints."),
-        ("U_v", motion.u_v_si, 4, "(rad/s)²", _largest("velocity", motion.worst_joint_v)),
-        ("U_a", motion.u_a_si, 4, "(rad/s²)²", _largest("acceleration", motion.worst_joint_a)),
-        ("Speed peaks", motion.speed_peaks, 0, "", "Separate bursts of motion; fewer is smoother."),
-        ("Reversals", motion.reversals, 0, "", "Times a joint turned back, summed over the joints."),
+    rows: list[tuple[str, float | None, str, str]] = [
+        ("SPARC", motion.sparc, "", "Smoothness of the joint speed's spectrum; nearer 0 is smoother."),
+        ("LDLJ", motion.ldlj, "", "Smoothness from dimensionless jerk; nearer 0 is smoother."),
+        ("RMS jerk", motion.rms_jerk, "rad/s³", "Mean abruptness of all joints; lower is smoother."),
+        ("Peak speed", motion.peak_speed, "rad/s", "The fastest any joint moved."),
+        ("Peak acceleration", motion.peak_acceleration, "rad/s²", "The hardest any joint was accelerated."),
+        ("Mean speed", motion.mu_v_si, "rad/s", "Mean joint speed over time and joints."),
+        ("U_v", motion.u_v_si, "(rad/s)²", _largest("velocity", motion.worst_joint_v)),
+        ("U_a", motion.u_a_si, "(rad/s²)²", _largest("acceleration", motion.worst_joint_a)),
+        ("Speed peaks", motion.speed_peaks, "", "Separate bursts of motion; fewer is smoother."),
+        ("Reversals", motion.reversals, "", "Times a joint turned back, summed over the joints."),
     ]
-    shown = [
-        (name, wording.number(value, digits), unit, text)
-        for name, value, digits, unit, text in rows
-        if value is not None
-    ]
+    shown = [(name, wording.significant(value), unit, text) for name, value, unit, text in rows if value is not None]
     if motion.idle_fraction is not None:
         shown.append(("Idle", wording.percent(motion.idle_fraction), "", "Share of the time in which no joint moved."))
     return shown
@@ -210,4 +200,4 @@ def _joint_cell(values: list[float], index: int, worst: bool) -> dict[str, Any] 
     if index >= len(values):
         return None
     largest = max(values) or 1.0
-    return {"text": wording.number(values[index], 3), "bar": round(100 * values[index] / largest, 1), "worst": worst}
+    return {"text": wording.significant(values[index]), "bar": round(100 * values[index] / largest, 1), "worst": worst}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from rollout_monitor.records import EpisodeReport, EpisodeState, Label, OpdMetrics, Outcome, Severity
+from rollout_monitor.records import EpisodeReport, EpisodeState, Event, Label, OpdMetrics, Outcome, Severity
 
 NS = 1_000_000_000
 ABSENT = "—"
@@ -71,6 +71,29 @@ def number(value: float | None, digits: int = 2) -> str:
         mantissa, _, exponent = f"{value:.{max(digits - 1, 1)}e}".partition("e")
         return f"{mantissa}·10{_superscript(int(exponent))}"
     return f"{value:.{digits}f}".replace("-", "−")
+
+
+def significant(value: float | None, digits: int = 3) -> str:
+    """A figure with so many significant digits, without zeros at its end; whole numbers as they are."""
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    if isinstance(value, int) or value == 0:
+        return f"{value:.0f}".replace("-", "−")
+    size = math.floor(math.log10(abs(value)))
+    decimals = digits if size < -digits or size >= 5 else max(digits - 1 - size, 0)
+    mantissa, power, exponent = number(value, decimals).partition("·")
+    return (mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa) + power + exponent
+
+
+def span(event: Event, start_ns: int) -> str:
+    """When an event was, relative to the start, and how long it took to be noticed."""
+    when = since_start(event.onset_ns, start_ns)
+    if event.cleared_ns is None:
+        when += " until the end"
+    elif event.cleared_ns > event.onset_ns:
+        when += f" to {since_start(event.cleared_ns, start_ns)} ({seconds((event.cleared_ns - event.onset_ns) / NS)})"
+    delay = (event.detected_ns - event.onset_ns) / NS
+    return f"{when}, noticed after {seconds(delay)}" if delay >= 0.05 else when
 
 
 def percent(value: float | None) -> str:
