@@ -13,7 +13,7 @@ RUN := DISTRO=$(DISTRO) scripts/ros_run
 LOCAL_RUN := ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST $(RUN)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-live test lint bench docs-check train-embedded clean
+.PHONY: help setup demo demo-live test lint bench docs-check config train-embedded clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ demo-live: setup ## the same with the simulated cell in the place of the recordi
 
 lint: setup ## ruff and mypy
 	@$(RUN) ruff check .
-	@$(RUN) ruff format --check scripts src/rollout_monitor/bringup
+	@$(RUN) ruff format --check .
 	@$(RUN) mypy
 
 test: lint ## everything: lint, types, unit tests and real nodes in separate processes
@@ -41,6 +41,9 @@ bench: setup ## measure, print, judge nothing
 
 docs-check: setup ## the generated pages are those of the code
 	@$(RUN) python -m pytest -q tests/docs $(ARGS)
+
+config: setup ## write config/monitor.yaml again from the nodes' settings
+	@$(RUN) python scripts/write_config.py
 
 train-embedded: setup ## train the embedded progress model again and export it (extra [train])
 	@$(RUN) python -m rollout_monitor.train $(ARGS)

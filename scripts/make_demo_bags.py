@@ -26,6 +26,8 @@ from rollout_monitor.store.messages import EPISODE, EPISODE_DEFINITION
 START_NS = 1_700_000_000 * 1_000_000_000
 JPEG_QUALITY = 80
 NAMESPACE = "/ur5e"
+FOREVER = QosTime(9223372036, 854775807)
+"""RMW_DURATION_INFINITE: no deadline, no lifespan."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Demo:
 
 DEMOS = (
     Demo("lift_success", "lift", "success", 900000),
-    Demo("lift_drop_recover", "lift", "drop_recover", 900000),
-    Demo("stack_stall", "stack_red_on_green", "stall", 900000),
+    Demo("lift_drop_recover", "lift", "drop_recover", 900001),
+    Demo("stack_stall", "stack_red_on_green", "stall", 900159),
 )
 
 
@@ -67,10 +69,10 @@ class BagWriter:
             10,
             QosReliability.RELIABLE,
             QosDurability.TRANSIENT_LOCAL if latched else QosDurability.VOLATILE,
-            QosTime(2147483647, 4294967295),
-            QosTime(2147483647, 4294967295),
+            FOREVER,
+            FOREVER,
             QosLiveliness.AUTOMATIC,
-            QosTime(2147483647, 4294967295),
+            FOREVER,
             False,
         )
         return self._writer.add_connection(
@@ -125,6 +127,8 @@ def make(demo: Demo, out: Path) -> str:
     cell = SimCell(demo.task, demo.mode, demo.seed)
     writer = Writer(temporary, version=9, storage_plugin=StoragePlugin.MCAP)
     writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
+    # rosbag2 reads custom_data as a map: without an entry it would be written as null.
+    writer.set_custom_data("seed", str(demo.seed))
     stamp = 0
     with writer:
         bag = BagWriter(writer, cell)

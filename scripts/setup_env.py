@@ -218,7 +218,8 @@ def plan(layout: Layout, environ: Mapping[str, str]) -> list[Step]:
     pip = [str(layout.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     everything = [*numpy, *(f"--requirement={file}" for file in wheels), f"--constraint={constraints}"]
     project = ["--no-build-isolation", f"--editable={layout.root}[dev]"]
-    packages_key = digest(interpreter, *numpy, *wheels, constraints, layout.root / "pyproject.toml")
+    ros_key = digest(interpreter, layout.distro, *numpy, *wheels)
+    packages_key = digest(ros_key, constraints, layout.root / "pyproject.toml")
 
     make_venv = [PYTHON, "-m", "venv", "--clear", *(["--system-site-packages"] if layout.sourced else [])]
     steps = [
@@ -231,13 +232,13 @@ def plan(layout: Layout, environ: Mapping[str, str]) -> list[Step]:
         ),
     ]
     if not layout.sourced:
-        steps.append(Step("CMake exports", packages_key, state / "exports", call=lambda: _repoint(layout)))
+        steps.append(Step("CMake exports", ros_key, state / "exports", call=lambda: _repoint(layout)))
     env = build_environment(layout, environ)
     for package in WORKSPACE_PACKAGES:
         sources = [layout.root / "ros2_ws" / "src" / package]
         if package.endswith("_bringup"):
             sources += [layout.root / name for name in INSTALLED_FROM_ROOT]
-        key = digest(packages_key, str(layout.root), *sources)
+        key = digest(ros_key, str(layout.root), *sources)
         stamp = layout.workspace("build") / f"{package}.stamp"
         steps.append(Step(f"workspace: {package}", key, stamp, [_colcon(layout, package)], env=env))
     return steps
