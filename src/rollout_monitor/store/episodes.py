@@ -46,6 +46,8 @@ _PICTURE = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.jpe?g$")
 _LONGEST_NAME = 128
 _Lines: TypeAlias = list[str]
 
+Picture: TypeAlias = bytes | RgbImage
+
 
 class PartlyStoredError(StoreError):
     """What matters is safe, but not everything worked; the message says what to do.

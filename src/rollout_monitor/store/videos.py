@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from math import ceil
 from pathlib import Path
 
 import av
@@ -26,7 +27,8 @@ def read_video(path: Path | str, rate_hz: float | None = None) -> Iterator[tuple
             twice; None gives every frame.
 
     Yields:
-        ``(stamp_ns, picture)`` with strictly growing stamps; frames without or with a repeated time are left out.
+        ``(stamp_ns, picture)`` with strictly growing stamps, rounded up, so that a frame on a tick of the grid is not
+        taken for one before it. Frames without a time, or with one that does not grow, are left out.
 
     Raises:
         InputError: no video, no frames, or a file that is cut short (after the frames before the cut).
@@ -63,7 +65,7 @@ def _frames(path: Path, rate: Fraction | None) -> Iterator[tuple[int, RgbImage]]
                         continue
                     next_tick = int(since * rate) + 1
                 picture = np.ascontiguousarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
-                yield round(since * _NS), picture
+                yield ceil(since * _NS), picture
             announced = stream.frames
     except av.error.FFmpegError as error:
         raise InputError(f"{path}: after {decoded} frames: {_reason(error)}") from error
