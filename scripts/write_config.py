@@ -1,4 +1,4 @@
-"""Write config/monitor.yaml: every parameter of the nodes with its default, unit and range, from the nodes' own settings.
+"""Write config/monitor.yaml: every parameter of the nodes with its default, unit and range, from their own settings.
 
 `make config` runs this; a test fails while the file is not what it would write. Values of your own belong into a second
 file (`--params-file`), which then holds only what differs.

@@ -75,7 +75,7 @@ def _options(
         bool, typer.Option("--version", help="print the version and exit", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Options of the program itself; ``--debug`` is read by `main`, where errors end, and declared here for the help."""
+    """Options of the program itself; ``--debug`` is declared here for the help and read by `main`, where errors end."""
 
 
 def _complain(line: str) -> None:
