@@ -89,12 +89,13 @@ class EpisodeStore:
         self._index = EpisodeIndex(self.root / INDEX)
         self.labels = Labels(self)
 
-    def write(self, report: EpisodeReport, pictures: Mapping[str, RgbImage | bytes], page: str | None = None) -> Path:
+    def write(self, report: EpisodeReport, pictures: Mapping[str, Picture], page: str | None = None) -> Path:
         """Keep a report for good.
 
         Args:
             report: the record.
-            pictures: pictures or JPEG bytes by the file name that ``KeyFrame.file`` and ``Event.evidence`` give, ``*.jpg`` without folders.
+            pictures: JPEG bytes (kept as they are) or pictures (height, width, 3) uint8 RGB, by the file name that
+                ``KeyFrame.file`` and ``Event.evidence`` give: ``*.jpg`` without folders.
             page: the HTML page, where one was drawn.
 
         Returns:
@@ -286,7 +287,7 @@ def read_report(path: Path) -> EpisodeReport:
         raise StoreError(f"{path}: no episode report of this version: {_first_problem(error)}") from error
 
 
-def _files(report: EpisodeReport, pictures: Mapping[str, RgbImage | bytes], page: str | None) -> dict[str, bytes]:
+def _files(report: EpisodeReport, pictures: Mapping[str, Picture], page: str | None) -> dict[str, bytes]:
     """Contents by path within the episode's folder, the report first."""
     files = {REPORT: report.model_dump_json(indent=1).encode()}
     if page is not None:

@@ -1,0 +1,109 @@
+"""`rollout-monitor report`: draw an episode's page again, list the episodes of a store, rebuild its index."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rollout_monitor.store.episodes import EpisodeRow
+
+DEFAULT_STORE = Path("episodes")
+_EXAMPLES = """Examples:
+
+  rollout-monitor report episodes/lift-0031              draw its page again
+
+  rollout-monitor report lift-0031.json -o page.html     from the figures alone, without pictures
+
+  rollout-monitor report list --store episodes           what is in the store
+
+  rollout-monitor report reindex --store episodes        make the index anew from the folders
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("report", epilog=_EXAMPLES)(report)
+
+
+def report(
+    target: Annotated[str, typer.Argument(help="an episode's folder, a report.json, `list` or `reindex`")],
+    store: Annotated[Path, typer.Option("--store", help="the store's folder, for list and reindex")] = DEFAULT_STORE,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="write the page here")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the list as JSON")] = False,
+) -> None:
+    """Draw the page of a stored episode again, or look after the store."""
+    if target == "list":
+        _list(store, as_json)
+    elif target == "reindex":
+        _reindex(store)
+    else:
+        _draw(Path(target), output)
+
+
+def _draw(target: Path, output: Path | None) -> None:
+    from rollout_monitor.errors import InputError, StoreError  # noqa: PLC0415 - heavy imports stay in the command
+    from rollout_monitor.report.html import render  # noqa: PLC0415
+    from rollout_monitor.store.episodes import PAGE, REPORT, read_report  # noqa: PLC0415
+    from rollout_monitor.store.files import write_whole  # noqa: PLC0415
+
+    source = target / REPORT if target.is_dir() else target
+    if not source.is_file():
+        raise InputError(f"{target}: expected an episode's folder or its {REPORT}; `report list` names the episodes")
+    page = output or source.parent / PAGE
+    try:
+        write_whole(page, render(read_report(source), source.parent).encode())
+    except OSError as error:
+        raise StoreError(f"{page} could not be written: {error.strerror}; the report itself is untouched") from error
+    typer.echo(page)
+
+
+def _list(store: Path, as_json: bool) -> None:
+    from rollout_monitor.errors import InputError  # noqa: PLC0415
+    from rollout_monitor.store.episodes import EpisodeStore  # noqa: PLC0415
+
+    if not store.is_dir():
+        raise InputError(f"{store}: no such folder; name the store with --store")
+    rows = EpisodeStore(store).list()
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in rows], indent=1))
+    else:
+        Console().print(_table(rows))
+
+
+def _reindex(store: Path) -> None:
+    from rollout_monitor.errors import InputError  # noqa: PLC0415
+    from rollout_monitor.store.episodes import EpisodeStore  # noqa: PLC0415
+
+    if not store.is_dir():
+        raise InputError(f"{store}: no such folder; name the store with --store")
+    done = EpisodeStore(store).reindex()
+    for problem in done.problems:
+        typer.secho(f"note: {problem}", err=True)
+    typer.echo(f"{done.episodes} episodes and {done.labels} labels are in the index")
+
+
+def _table(rows: Sequence[EpisodeRow]) -> Table:
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table("episode", "task", "outcome", "by", "duration", "MP", "SQS", "FNS", "alarms", box=None)
+    for row in rows:
+        # Text, not str: names from outside must not be read as markup
+        table.add_row(
+            Text(row.folder),
+            Text(row.task),
+            row.outcome if row.state == "ENDED" else f"{row.outcome} ({row.state.lower()})",
+            row.decided_by,
+            f"{row.duration_s:.1f} s",
+            *("" if value is None else f"{value:.2f}" for value in (row.mp, row.sqs, row.fns)),
+            f"{row.errors} errors, {row.warnings} warnings",
+        )
+    return table
