@@ -18,14 +18,14 @@ NS = 1_000_000_000
 class _Baseline:
     """Running mean and mean square departure of one joint's effort."""
 
-    __slots__ = ("beyond", "beyond_ns", "first_ns", "last_ns", "mean", "power", "quiet_ns")
+    __slots__ = ("beyond", "first_ns", "last_ns", "mean", "onset", "power", "quiet_ns")
 
     def __init__(self, stamp_ns: int, effort: float) -> None:
         self.first_ns = self.last_ns = stamp_ns
         self.mean = effort
         self.power = 0.0
         self.beyond = 0  # consecutive samples beyond the limit
-        self.beyond_ns = stamp_ns  # stamp of the first of them
+        self.onset = (stamp_ns, effort, 0.0)  # stamp of the first of them, mean and deviation as they were then
         self.quiet_ns = stamp_ns  # no spike before this
 
 
@@ -76,25 +76,29 @@ class EffortWatch:
         spike = None
         if abs(departure) > limit:
             if base.beyond == 0:
-                base.beyond_ns = stamp_ns
+                base.onset = (stamp_ns, mean, deviation)
             base.beyond += 1
             if base.beyond >= self._confirm and self._may_tell(base, stamp_ns):
                 base.quiet_ns = stamp_ns + self._refractory_ns
-                # a baseline that never moved has no deviation; the smallest change that counts stands in for it
-                size = max(deviation, self._min_change / self._deviations)
-                spike = EffortSpike(
-                    stamp_ns=base.beyond_ns,
-                    joint=name,
-                    value=effort,
-                    baseline=mean,
-                    deviations=abs(departure) / size,
-                )
+                spike = self._told(name, base, effort)
             departure = limit if departure > 0.0 else -limit
         else:
             base.beyond = 0
         base.mean = mean + departure * (step_ns / (self._mean_ns + step_ns))
         base.power += (departure * departure - base.power) * (step_ns / (self._power_ns + step_ns))
         return spike
+
+    def _told(self, name: str, base: _Baseline, effort: float) -> EffortSpike:
+        onset_ns, baseline, deviation = base.onset
+        # a baseline that never moved has no deviation; the smallest change that counts stands in for it
+        size = max(deviation, self._min_change / self._deviations)
+        return EffortSpike(
+            stamp_ns=onset_ns,
+            joint=name,
+            value=effort,
+            baseline=baseline,
+            deviations=abs(effort - baseline) / size,
+        )
 
     def _may_tell(self, base: _Baseline, stamp_ns: int) -> bool:
         return stamp_ns - base.first_ns >= self._settle_ns and stamp_ns >= base.quiet_ns

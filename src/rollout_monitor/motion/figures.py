@@ -134,7 +134,7 @@ def _segments(rows: Any) -> list[Any]:
 
 
 def _checked(segment: Any, joint_names: Sequence[str], index: int) -> Floats:
-    matrix = np.asarray(segment, dtype=np.float64)
+    matrix = np.ascontiguousarray(segment, dtype=np.float64)  # sums must not depend on how the rows lie in memory
     if matrix.ndim != 2 or matrix.shape[1] != len(joint_names) or len(joint_names) == 0:
         raise InputError(
             f"segment {index} has shape {matrix.shape}; rows of {len(joint_names)} joints "

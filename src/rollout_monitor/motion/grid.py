@@ -226,7 +226,9 @@ class GridResampler:
         self._ready_ns = NEVER
 
     def _is_steady(self, track: Track) -> bool:
-        return len(track) >= MIN_SAMPLES and track.last_ns - track.first_ns >= self._learn_ns // 2
+        """Whether a joint has come often enough for rows, and for long enough to be no misprint."""
+        span_ns = track.last_ns - track.first_ns
+        return len(track) >= MIN_SAMPLES and self._learn_ns // 2 <= span_ns <= (len(track) - 1) * self._gap_ns
 
     @property
     def waiting_for(self) -> list[str]:

@@ -53,7 +53,10 @@ class MotionSettings(BaseModel):
     )
     gripper_joints: tuple[str, ...] = Field(default=(), description="joints kept out of the grid and of smoothness")
     effort_mean_tau_s: float = Field(
-        default=0.25, gt=0.0, le=60.0, description="time constant of the effort baseline: slower than a contact's edge"
+        default=0.05,
+        gt=0.0,
+        le=60.0,
+        description="time constant of the effort baseline: slower than a contact's edge (20 ms), faster than motion",
     )
     effort_deviation_tau_s: float = Field(
         default=5.0, gt=0.0, le=600.0, description="time constant of the deviation: several reaches, so motion is usual"

@@ -201,7 +201,7 @@ class JointStream:
         return KinematicSummary(
             stamp_ns=newest.stamp_ns if newest else (self._grid.newest_ns or 0),
             episode_id=self._episode_id,
-            joint_names=self._joints,
+            joint_names=self._joints or self._grid.joint_names,
             grid_rate_hz=self._settings.grid_rate_hz,
             segment=newest.segment if newest else self._grid.segment,
             rows=[GridRow(stamp_ns=row.stamp_ns, positions=row.positions.tolist()) for row in rows],
