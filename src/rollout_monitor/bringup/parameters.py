@@ -23,6 +23,7 @@ ParameterValue: TypeAlias = "bool | int | float | str | list[bool] | list[int] |
 M = TypeVar("M", bound=BaseModel)
 
 _PARAMETERS = "ros__parameters"
+_SCALARS = (bool, int, float, str)
 _NOT_FROM_A_FILE = {"cameras", "rate_hz"}  # of the gate: they follow from the cameras in use and the model's own rate
 
 
@@ -116,8 +117,8 @@ def _flat(file: Path, section: str, prefix: str, tree: Any) -> Iterator[tuple[st
 
 def _is_parameter(value: object) -> bool:
     if isinstance(value, list):
-        return all(type(item) is type(value[0]) and _is_parameter(item) for item in value)
-    return isinstance(value, bool | int | float | str)
+        return all(type(item) is type(value[0]) and isinstance(item, _SCALARS) for item in value)
+    return isinstance(value, _SCALARS)
 
 
 def resolve(sections: Iterable[Section], node: str) -> dict[str, ParameterValue]:

@@ -78,7 +78,7 @@ class Printer:
 
     def _write(self, head: str, line: str) -> None:
         tail = "\x1b[0m" if self._colour and "\x1b" in line else ""
-        with contextlib.suppress(BrokenPipeError):  # the reader went away; the robot is still watched
+        with contextlib.suppress(OSError):  # the reader or the terminal went away; the robot is still watched
             self._stream.write(f"{head} {line}{tail}\n")
             self._stream.flush()
 
