@@ -97,3 +97,7 @@ class WatchNode(Node):
 def main() -> None:
     """Run the node."""
     sys.exit(spin.run("watch", WatchNode))
+
+
+if __name__ == "__main__":
+    main()
