@@ -95,5 +95,6 @@ def test_values_that_are_not_finite_or_late_are_passed_over() -> None:
     assert held.add(S, ["a"], [99.0]) == []
     (spike,) = held.add(3 * S, ["a", "b"], [99.0, 1.0])
     assert spike.joint == "a"
+    assert watch(np.concatenate([resting(5.0), resting(5.0) + 9.0]), MotionSettings(joints=("wrist",))) == []
     held.restart()
     assert held.add(S, ["a", "b"], [500.0, 500.0]) == []

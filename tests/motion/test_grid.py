@@ -151,6 +151,14 @@ def test_the_same_recording_gives_the_same_rows_wherever_it_is_started(rate) -> 
             assert np.array_equal(row.positions, whole[row.stamp_ns])
 
 
+@given(st.integers(1, 10**9))
+def test_a_shift_by_whole_seconds_shifts_the_rows_and_nothing_else(seconds) -> None:
+    stamps = uniform(125.0, 1.0) + np.random.default_rng(0).integers(0, 10**6, 125)
+    here, there = feed(made(), stamps, sine(stamps)), feed(made(), stamps + seconds * S, sine(stamps))
+    assert [row.stamp_ns + seconds * S for row in here] == stamps_of(there)
+    assert np.array_equal(values_of(here), values_of(there))
+
+
 def test_a_row_comes_with_the_first_sample_past_its_half_width_and_depends_on_nothing_later() -> None:
     stamps = uniform(500.0, 2.0)
     values = np.random.default_rng(2).normal(0.0, 1.0, (len(stamps), 2))

@@ -50,7 +50,7 @@ def test_i_phys_has_its_wording() -> None:
 
 def test_i_phys_of_a_still_arm_has_no_rate_to_tell() -> None:
     text = i_phys(figures(np.zeros((10, 1)), 30.0, ["elbow"]), ["elbow"])
-    assert text.startswith("Kinematic summary of 1 joints over 0.3 s, in radians per sample: ")
+    assert text.startswith("Kinematic summary of 1 joint over 0.3 s, in radians per sample: ")
 
 
 def test_i_phys_of_too_little_is_an_error() -> None:

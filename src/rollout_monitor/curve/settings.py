@@ -92,7 +92,7 @@ class OpdSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    convention: Convention = Field(default="paper", description="whose definitions: see spec of each metric")
+    convention: Convention = Field(default="paper", description="whose definitions of the metrics")
     eps: float = Field(default=0.005, ge=0.0, le=1.0, description="a step smaller than this is stagnant (strict)")
     success_threshold: float = Field(
         default=0.99, gt=0.0, le=1.0, description="unlabelled success from this MP; 1.0 in toolkit-1.0 unless given"

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite, sqrt
 
+from rollout_monitor.motion.grid import MAX_JOINTS, NS
 from rollout_monitor.motion.settings import MotionSettings
 from rollout_monitor.records import EffortSpike
-
-NS = 1_000_000_000
 
 
 class _Baseline:
@@ -46,17 +45,23 @@ class EffortWatch:
         self._confirm = settings.effort_confirm
         self._settle_ns = round(settings.effort_settle_s * NS)
         self._refractory_ns = round(settings.effort_refractory_s * NS)
+        self._asked = frozenset((*settings.joints, *settings.gripper_joints)) if settings.joints else None
         self._joints: dict[str, _Baseline] = {}
 
     def add(self, stamp_ns: int, names: Sequence[str], efforts: Sequence[float]) -> list[EffortSpike]:
-        """Take a message's efforts (as many as names); values that are not finite or do not advance are passed over."""
+        """Take a message's efforts, as many as names.
+
+        Passed over: values that are not finite or do not advance, joints that were not asked for (another arm's
+        contacts are not ours), and joints beyond the most a robot has.
+        """
         spikes: list[EffortSpike] = []
         for name, effort in zip(names, efforts, strict=True):
             if not isfinite(effort):
                 continue
             base = self._joints.get(name)
             if base is None:
-                self._joints[name] = _Baseline(stamp_ns, effort)
+                if (self._asked is None or name in self._asked) and len(self._joints) < MAX_JOINTS:
+                    self._joints[name] = _Baseline(stamp_ns, effort)
             elif stamp_ns > base.last_ns:
                 spike = self._step(name, base, stamp_ns, effort)
                 if spike is not None:

@@ -1,7 +1,8 @@
 """Smoothness of a speed profile: log dimensionless jerk, spectral arc length, speed peaks.
 
 Source: Balasubramanian, Melendez-Calderon, Roby-Brami, Burdet, "On the analysis of movement smoothness", Journal of
-NeuroEngineering and Rehabilitation 12:112 (2015). Both measures are negative, dimensionless, nearer 0 for smoother.
+NeuroEngineering and Rehabilitation 12:112 (2015). Both measures are dimensionless and negative for a movement from
+rest to rest, nearer 0 the smoother it is; LDLJ passes 0 on a stretch of nearly constant speed.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class JointStream:
         for row in rows or ():
             self._remember(row)
             self._unsent.append(row)
-        if len(efforts) and len(efforts) == len(names):
+        if rows is not None and len(efforts) and len(efforts) == len(names):
             self._spikes += self._efforts.add(stamp_ns, names, efforts)
         return self._summary(*self._next_rows()) if self._is_due(stamp_ns, used=rows is not None) else None
 

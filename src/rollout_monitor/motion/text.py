@@ -23,9 +23,10 @@ def i_phys(figures: MotionFigures, joint_names: Sequence[str]) -> str:
     if len(joint_names) != len(figures.s_v):
         raise InputError(f"the figures are of {len(figures.s_v)} joints, but {len(joint_names)} names were given")
     # the grid's rate is what makes SI of unit steps; without any motion it cannot be told, and does not matter
+    joints = f"{len(joint_names)} joint" + ("" if len(joint_names) == 1 else "s")
     rate = f" at {figures.mu_v_si / figures.mu_v:.0f} Hz" if figures.mu_v and figures.mu_v_si else ""
     return (
-        f"Kinematic summary of {len(joint_names)} joints over {figures.duration_s:.1f} s{rate}, "
+        f"Kinematic summary of {joints} over {figures.duration_s:.1f} s{rate}, "
         "in radians per sample: "
         f"worst velocity variance U_v = {figures.u_v:.3e} ({figures.worst_joint_v}); "
         f"worst acceleration variance U_a = {figures.u_a:.3e} ({figures.worst_joint_a}); "
