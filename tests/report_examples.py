@@ -41,10 +41,40 @@ def success_report() -> EpisodeReport:
     knots = [(0, 0.03), (4, 0.22), (7, 0.48), (9.2, 0.55), (10.2, 0.3), (12, 0.34), (16, 0.66), (20, 0.93), (24, 0.985)]
     curve = curve_through(knots, rate_hz=5.0, seed=1)
     events = [
-        event(0, EventKind.DRAWDOWN, Severity.WARN, 9.4, 9.8, 15.2, "Progress fell from 0.55 to 0.30; recovered fully", drawdown=0.25),
-        event(1, EventKind.CONTACT, Severity.INFO, 9.0, 9.1, 9.3, "wrist_2_joint: current 3.1 A against 1.2 A", deviations=6.4, subject="wrist_2_joint"),
-        event(2, EventKind.PLATEAU_DONE, Severity.INFO, 22.0, 23.0, None, "High and flat at 0.98 for 1.0 s", progress=0.98),
-        event(3, EventKind.SUCCESS, Severity.INFO, 24.0, 24.0, 24.0, "Success probability 0.97 held for 1.0 s", probability=0.97),
+        event(
+            0,
+            EventKind.DRAWDOWN,
+            Severity.WARN,
+            9.4,
+            9.8,
+            15.2,
+            "Progress fell from 0.55 to 0.30; recovered fully",
+            drawdown=0.25,
+        ),
+        event(
+            1,
+            EventKind.CONTACT,
+            Severity.INFO,
+            9.0,
+            9.1,
+            9.3,
+            "wrist_2_joint: current 3.1 A against 1.2 A",
+            deviations=6.4,
+            subject="wrist_2_joint",
+        ),
+        event(
+            2, EventKind.PLATEAU_DONE, Severity.INFO, 22.0, 23.0, None, "High and flat at 0.98 for 1.0 s", progress=0.98
+        ),
+        event(
+            3,
+            EventKind.SUCCESS,
+            Severity.INFO,
+            24.0,
+            24.0,
+            24.0,
+            "Success probability 0.97 held for 1.0 s",
+            probability=0.97,
+        ),
     ]
     return report(
         "stack-0007",
@@ -68,10 +98,52 @@ def failure_report() -> EpisodeReport:
     knots = [(0, 0.02), (5, 0.3), (9, 0.62), (10.5, 0.64), (12, 0.41), (15, 0.38), (38, 0.37)]
     curve = curve_through(knots, rate_hz=5.0, seed=2)
     events = [
-        event(0, EventKind.CAMERA_FROZEN, Severity.WARN, 6.0, 6.5, 7.8, "wrist camera shows the same frame since 0.5 s", subject="wrist", frozen_s=1.8),
-        event(1, EventKind.DRAWDOWN, Severity.ERROR, 10.8, 11.4, None, "Progress fell from 0.64 to 0.38 and did not recover", drawdown=0.27, evidence="event-1.jpg"),
-        event(2, EventKind.ROUGH_MOTION, Severity.WARN, 11.2, 12.2, 14.0, "elbow_joint jerks at 41 rad/s³, three times its usual", subject="elbow_joint", rms_jerk=41.2),
-        event(3, EventKind.STALL, Severity.ERROR, 16.0, 21.0, None, "No progress for 5 s while the arm was MOVING: working without effect", subject="MOVING", progress=0.37, change=0.004, evidence="event-3.jpg"),
+        event(
+            0,
+            EventKind.CAMERA_FROZEN,
+            Severity.WARN,
+            6.0,
+            6.5,
+            7.8,
+            "wrist camera shows the same frame since 0.5 s",
+            subject="wrist",
+            frozen_s=1.8,
+        ),
+        event(
+            1,
+            EventKind.DRAWDOWN,
+            Severity.ERROR,
+            10.8,
+            11.4,
+            None,
+            "Progress fell from 0.64 to 0.38 and did not recover",
+            drawdown=0.27,
+            evidence="event-1.jpg",
+        ),
+        event(
+            2,
+            EventKind.ROUGH_MOTION,
+            Severity.WARN,
+            11.2,
+            12.2,
+            14.0,
+            "elbow_joint jerks at 41 rad/s³, three times its usual",
+            subject="elbow_joint",
+            rms_jerk=41.2,
+        ),
+        event(
+            3,
+            EventKind.STALL,
+            Severity.ERROR,
+            16.0,
+            21.0,
+            None,
+            "No progress for 5 s while the arm was MOVING: working without effect",
+            subject="MOVING",
+            progress=0.37,
+            change=0.004,
+            evidence="event-3.jpg",
+        ),
         event(4, EventKind.MODEL_LATE, Severity.WARN, 30.0, 31.0, 32.5, "Newest estimate is 1.4 s old", age_s=1.4),
         event(5, EventKind.FAILURE, Severity.ERROR, 38.0, 38.0, 38.0, "Ended at 0.37 of the task", progress=0.37),
     ]
@@ -92,7 +164,7 @@ def failure_report() -> EpisodeReport:
             "missing_estimates": 6,
             "notes": [
                 "No calibration file was found for this task: documented default thresholds apply.",
-                "The task names a \"cylinder\", a word the model never saw in training.",
+                'The task names a "cylinder", a word the model never saw in training.',
             ],
             "cameras": [
                 camera("front", rate_hz=29.9),
@@ -132,7 +204,9 @@ def long_report(hours: float = 2.0, rate_hz: float = 10.0) -> EpisodeReport:
     """A report of a very long episode, with 30 Hz joint speeds."""
     rng = np.random.default_rng(5)
     seconds = hours * 3600
-    knots = [(t, float(v)) for t, v in zip(np.linspace(0, seconds, 40), np.clip(rng.normal(0.5, 0.2, 40), 0, 1))]
+    knots = [
+        (t, float(v)) for t, v in zip(np.linspace(0, seconds, 40), np.clip(rng.normal(0.5, 0.2, 40), 0, 1), strict=True)
+    ]
     return report("long-1", "sort all screws", curve_through(knots, rate_hz=rate_hz, seed=6), seconds, [])
 
 
@@ -194,14 +268,25 @@ def report(
         events=events,
         cameras=[camera("front", rate_hz=30.0), camera("wrist", rate_hz=30.0)],
         joints=JointHealth(
-            received=int(duration_s * 500), used=int(duration_s * 500) - 3, not_advancing=3, rate_hz=499.8, last_stamp_ns=at(duration_s)
+            received=int(duration_s * 500),
+            used=int(duration_s * 500) - 3,
+            not_advancing=3,
+            rate_hz=499.8,
+            last_stamp_ns=at(duration_s),
         ),
         key_frames=[
             KeyFrame(stamp_ns=at(0.1), camera="front", file="start.jpg", why="start"),
             KeyFrame(stamp_ns=at(duration_s / 2), camera="front", file="peak.jpg", why="peak"),
             KeyFrame(stamp_ns=at(duration_s - 0.1), camera="wrist", file="end.jpg", why="end"),
         ],
-        settings={"rate_hz": 5.0, "eps": 0.005, "smoothing_sigma_s": 0.6, "stall_window_s": 5.0, "task_budget_s": None, "armed": False},
+        settings={
+            "rate_hz": 5.0,
+            "eps": 0.005,
+            "smoothing_sigma_s": 0.6,
+            "stall_window_s": 5.0,
+            "task_budget_s": None,
+            "armed": False,
+        },
         calibration=calibration,
         model="embedded-1",
         model_hash="9f2c" * 16,
@@ -233,7 +318,7 @@ def curve_through(knots: list[tuple[float, float]], *, rate_hz: float, seed: int
             upper=round(min(float(r + h), 1.0), 4),
             success_probability=round(float(f) ** 8, 4),
         )
-        for t, r, lv, f, h in zip(times, raw, live, final, half)
+        for t, r, lv, f, h in zip(times, raw, live, final, half, strict=True)
     ]
 
 
@@ -300,7 +385,7 @@ def speeds(duration_s: float) -> list[tuple[int, float]]:
     t = np.arange(0.0, duration_s, 1 / 30)
     rng = np.random.default_rng(3)
     norm = np.abs(np.sin(t * 0.9)) * (0.5 + 0.4 * np.sin(t * 0.23)) + np.abs(rng.normal(0, 0.02, t.size))
-    return [(at(float(s)), round(float(v), 4)) for s, v in zip(t, norm)]
+    return [(at(float(s)), round(float(v), 4)) for s, v in zip(t, norm, strict=True)]
 
 
 def camera(

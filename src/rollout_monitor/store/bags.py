@@ -31,6 +31,7 @@ from rollout_monitor.store.messages import (
     MarkerItem,
     StreamItem,
 )
+from rollout_monitor.store.qos import dump_qos, parse_qos
 from rollout_monitor.store.sqlite_file import SqliteFile
 
 __all__ = [
@@ -62,7 +63,7 @@ class BagTopic:
     rate_hz: float | None
     """Mean over the whole bag; None with fewer than two messages."""
     qos_yaml: str = field(default="", repr=False)
-    """Offered QoS profiles as recorded, YAML; empty where the bag has none."""
+    """Offered QoS profiles as recorded, YAML in the words of metadata version 9; empty where the bag has none."""
     definition: Definition | None = field(default=None, repr=False)
 
 
@@ -194,7 +195,12 @@ class BagReader:
     def _topic(self, stored: StoredTopic) -> BagTopic:
         duration = self.duration_s
         rate = (stored.count - 1) / duration if stored.count > 1 and duration > 0 else None
-        return BagTopic(stored.name, stored.type, stored.count, rate, stored.qos_yaml, stored.definition)
+        try:
+            qos = dump_qos(parse_qos(stored.qos_yaml)) if stored.qos_yaml else ""
+        except InputError as error:  # the messages are worth more than their publishers' profiles
+            self.notes.append(f"{stored.name}: {error}")
+            qos = ""
+        return BagTopic(stored.name, stored.type, stored.count, rate, qos, stored.definition)
 
     def _type(self, name: str) -> str:
         return next(topic.type for topic in self.topics if topic.name == name)
