@@ -83,6 +83,7 @@ def demo(
 
 def _play(bags: Path, folder: Path, live: bool, log: IO[str]) -> list[EpisodeReport]:
     up = [*_cli("up"), "--namespace", NAMESPACE, "--episodes", str(folder)]
+    up += ["--params-file", str(bags / "params.yaml")]
     for camera in CAMERAS:
         up += ["--camera", camera]
     watch = [sys.executable, "-m", "rollout_monitor_nodes.watch", "--ros-args", "-r", f"__ns:={NAMESPACE}"]

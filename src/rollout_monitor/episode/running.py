@@ -236,14 +236,14 @@ class RunningEpisode:
         count = self._settings.peak_pictures
         span = end_ns - self._marker.stamp_ns
         wanted += [
-            (self._marker.stamp_ns + span * i // (count + 1), f"{i}/{count + 1}", None) for i in range(1, count + 1)
+            (self._marker.stamp_ns + span * i // (count + 1), "on the way", None) for i in range(1, count + 1)
         ]
         if len(self._curve):
             raw = self._curve.raw
             wanted.append((self._curve.stamps_ns[raw.index(max(raw))], "highest progress", None))
         wanted.append((end_ns, "end", None))
         wanted += [
-            (event.onset_ns, f"{event.kind.value} {event.event_id}", event.event_id) for event in self._log.events
+            (event.onset_ns, event.kind.value, event.event_id) for event in self._log.events
         ]
         frames: dict[str, KeyFrame] = {}
         pictures: dict[str, bytes] = {}
