@@ -150,7 +150,7 @@ SIM_ROBOT_NODE = NodeInterface(
     publishes=(
         EPISODE,
         Topic("joint_states", JOINT_STATE, "REPLAY", "500 Hz"),
-        Topic("CAMERA/image_raw/compressed", COMPRESSED, "REPLAY_IMAGES", "front and wrist, JPEG"),
+        Topic("camera_CAMERA/color/image_raw/compressed", COMPRESSED, "REPLAY_IMAGES", "front and wrist, JPEG"),
     ),
 )
 

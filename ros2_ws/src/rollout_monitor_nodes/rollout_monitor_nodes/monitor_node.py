@@ -40,7 +40,7 @@ from rollout_monitor_nodes.common.publishing import make_publisher
 from rollout_monitor_nodes.common.qos import PROFILES
 from rollout_monitor_nodes.common.spin import run
 from rollout_monitor_nodes.common.streamtime import StreamClock, passing_time
-from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription, Source
+from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription, GraphWatch, Source
 from rollout_monitor_nodes.episodes import ReportKeeper
 from rollout_monitor_nodes.fallback import FallbackJoints, SegmentNumbers
 from rollout_monitor_nodes.interfaces import (
@@ -101,7 +101,8 @@ class MonitorNode(ManagedNode):
         self._kinematics_clock = StreamClock(passed_ns)
         self._frames = FrameReader(self)
         self._picture_clock = PictureClock()
-        self._markers = MarkerListener(self, self._on_heard)
+        self._watch = GraphWatch(self)
+        markers = MarkerListener(self, self._on_heard)
         records = PROFILES["RECORDS"]
         subscriptions = [
             self.create_subscription(ros.Progress, PROGRESS.name, self._on_progress, records),
@@ -109,7 +110,7 @@ class MonitorNode(ManagedNode):
             self.create_subscription(ros.CameraHealth, CAMERAS.name, self._on_camera, records),
         ]
         self._camera = AdaptiveSubscription(
-            self,
+            self._watch,
             camera_sources(self.settings.camera_topic, self.settings.camera_transport),
             self._on_image,
             depth=CAMERA_DEPTH,
@@ -122,15 +123,16 @@ class MonitorNode(ManagedNode):
             self.create_service(srv.QueryProgress, "rollout/query_progress", self._serve_query),
         ]
         timer = self.create_timer(TICK_S, self._on_tick, clock=STEADY)
-        watch = Diagnostics(self, self._parts, self.settings.robot)
+        state = Diagnostics(self, self._parts, self.settings.robot)
         self._destroy_on_deactivate = [
-            self._markers.destroy,
+            markers.destroy,
             self._camera.destroy,
             *(lambda one=one: self.destroy_subscription(one) for one in subscriptions),
             *(lambda one=one: self.destroy_service(one) for one in services),
             lambda: self.destroy_timer(timer),
-            watch.destroy,
+            state.destroy,
             self._end_fallback,
+            self._watch.destroy,
         ]
         self._publish(STATUS.name, convert.status_to_msg(self._monitor.status))
 
@@ -240,7 +242,7 @@ class MonitorNode(ManagedNode):
         self.get_logger().warning("no kinematics from prm_node: watching the joint states directly")
         self._fallback = FallbackJoints(self.settings.motion, running)
         self._joints = AdaptiveSubscription(
-            self, [Source(JOINTS.name, JOINTS.type)], self._on_joints, depth=PROFILES["JOINTS"].depth
+            self._watch, [Source(JOINTS.name, JOINTS.type)], self._on_joints, depth=PROFILES["JOINTS"].depth
         )
 
     def _on_joints(self, _: Source, msg: JointState) -> None:

@@ -33,7 +33,7 @@ from rollout_monitor_nodes.common.publishing import make_publisher
 from rollout_monitor_nodes.common.qos import PROFILES
 from rollout_monitor_nodes.common.spin import run
 from rollout_monitor_nodes.common.streamtime import StreamClock, passing_time
-from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription, Source
+from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription, GraphWatch, Source
 from rollout_monitor_nodes.interfaces import CAMERAS, JOINTS, KINEMATICS, PRM_NODE, PROGRESS
 from rollout_monitor_nodes.settings import PrmNodeSettings
 from rollout_monitor_nodes.worker import EstimatorWorker
@@ -89,25 +89,27 @@ class PrmNode(ManagedNode):
             on_note=self.get_logger().warning,
             on_undecodable=self._perception.gate.count_bad,
         )
+        watch = GraphWatch(self)
         markers = MarkerListener(self, self._on_marker)
         for camera, topic in zip(self.settings.cameras, self.settings.camera_topics, strict=True):
             self._subscriptions_by_name[camera] = AdaptiveSubscription(
-                self,
+                watch,
                 camera_sources(topic, self.settings.camera_transport),
                 self._camera_callback(camera),
                 depth=CAMERA_DEPTH,
                 raw=True,
             )
         self._subscriptions_by_name["joints"] = AdaptiveSubscription(
-            self, [Source(JOINTS.name, JOINTS.type)], self._on_joints, depth=PROFILES["JOINTS"].depth
+            watch, [Source(JOINTS.name, JOINTS.type)], self._on_joints, depth=PROFILES["JOINTS"].depth
         )
         timer = self.create_timer(TICK_S, self._on_tick, clock=STEADY)
-        watch = Diagnostics(self, self._parts)
+        state = Diagnostics(self, self._parts)
         self._destroy_on_deactivate = [
             markers.destroy,
             *(subscription.destroy for subscription in self._subscriptions_by_name.values()),
             lambda: self.destroy_timer(timer),
             watch.destroy,
+            state.destroy,
         ]
 
     def deactivate(self) -> None:

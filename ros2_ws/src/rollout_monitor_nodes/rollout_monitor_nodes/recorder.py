@@ -31,7 +31,7 @@ from rollout_monitor_nodes.common.markers import Heard, MarkerListener
 from rollout_monitor_nodes.common.params import declare
 from rollout_monitor_nodes.common.qos import PROFILES, Offer
 from rollout_monitor_nodes.common.spin import run
-from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription, Source
+from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription, GraphWatch, Source
 from rollout_monitor_nodes.interfaces import EPISODE, JOINTS, OF_THE_MONITOR, RECORDER, REPORTS
 from rollout_monitor_nodes.settings import RecorderSettings
 
@@ -115,6 +115,7 @@ class Recorder(Node):  # type: ignore[misc]
         Raises:
             RolloutMonitorError: a topic of a type that is not installed.
         """
+        self._watch = GraphWatch(self)
         markers = MarkerListener(self, self._on_marker)
         sources = [
             (camera_sources(topic, self.settings.camera_transport), IMAGE_DEPTH)
@@ -125,12 +126,13 @@ class Recorder(Node):  # type: ignore[misc]
         sources += [([Source(topic)], PROFILES["JOINTS"].depth) for topic in self.settings.also]
         subscriptions = [self._listen(found, depth) for found, depth in sources]
         timer = self.create_timer(TICK_S, self._on_tick, clock=STEADY)
-        watch = Diagnostics(self, self._parts)
+        state = Diagnostics(self, self._parts)
         self._destroy = [
             markers.destroy,
             *(subscription.destroy for subscription in subscriptions),
             lambda: self.destroy_timer(timer),
-            watch.destroy,
+            self._watch.destroy,
+            state.destroy,
         ]
 
     def stop(self, reason: str) -> None:  # noqa: ARG002
@@ -155,7 +157,7 @@ class Recorder(Node):  # type: ignore[misc]
         def on_message(source: Source, raw: bytes) -> None:
             self._on_message(self._full_name(source.topic), source.type_name, raw, _offered(subscription.offers, depth))
 
-        subscription = AdaptiveSubscription(self, sources, on_message, depth=depth, raw=True)
+        subscription = AdaptiveSubscription(self._watch, sources, on_message, depth=depth, raw=True)
         return subscription
 
     def _on_marker(self, heard: Heard) -> None:

@@ -24,7 +24,10 @@ class CameraSettings(Settings):
 
     cameras: tuple[str, ...] = Field(default=("front", "wrist"), min_length=1, max_length=16, description=_CAMERAS)
     camera_topics: tuple[str, ...] = Field(
-        default=("front/image_raw", "wrist/image_raw"), min_length=1, max_length=16, description=_CAMERA_TOPICS
+        default=("camera_front/color/image_raw", "camera_wrist/color/image_raw"),
+        min_length=1,
+        max_length=16,
+        description=_CAMERA_TOPICS,
     )
     camera_transport: Transport = Field(default="auto", description=_TRANSPORT)
 
@@ -81,7 +84,7 @@ class MonitorNodeSettings(MonitorSettings):
         default="front", min_length=1, description="camera whose pictures go into reports; the primary one"
     )
     camera_topic: str = Field(
-        default="front/image_raw", min_length=1, description="its image topic, without /compressed"
+        default="camera_front/color/image_raw", min_length=1, description="its image topic, without /compressed"
     )
     camera_transport: Transport = Field(default="auto", description=_TRANSPORT)
     quiet_s: float = Field(
@@ -140,7 +143,7 @@ class ReplaySettings(Settings):
         description="longest wait for subscribers, s; then it starts all the same, and says so",
     )
     settle_s: float = Field(
-        default=0.5,
+        default=2.0,
         ge=0.0,
         le=60.0,
         description="how long the subscribers must have stayed the same before it starts, s",

@@ -57,7 +57,7 @@ class SimRobotNode(Node):  # type: ignore[misc]
         """
         first = self._cell(0)
         for camera in first.camera_names:
-            topic = Topic(f"{camera}/image_raw/compressed", COMPRESSED, "REPLAY_IMAGES", "")
+            topic = Topic(f"camera_{camera}/color/image_raw/compressed", COMPRESSED, "REPLAY_IMAGES", "")
             self._cameras[camera] = make_publisher(self, topic)
         self._thread.start()
 

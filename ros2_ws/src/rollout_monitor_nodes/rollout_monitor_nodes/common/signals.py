@@ -21,11 +21,9 @@ EXIT_HURRIED = 130
 def hold() -> None:
     """Block the stop signals in this thread and in all threads it starts from now on."""
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-
-
-def release() -> None:
-    """Deliver the stop signals again."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    for number in STOP_SIGNALS:
+        # A shell starts background jobs with SIGINT ignored, and an ignored signal would never be waited for.
+        signal.signal(number, lambda *_: None)
 
 
 def on_stop(request: Callable[[str], None]) -> None:

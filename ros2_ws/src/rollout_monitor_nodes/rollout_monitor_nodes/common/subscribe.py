@@ -27,6 +27,9 @@ SEARCH_PERIOD_S = 0.1
 WATCH_PERIOD_S = 1.0
 """How often afterwards."""
 
+UNKNOWN_NODE = "_NODE_NAMESPACE_UNKNOWN_/_NODE_NAME_UNKNOWN_"
+"""What rmw says as long as it has heard of a publisher but not yet of its node."""
+
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 """Timers that must fire although a simulated clock stands still use this clock."""
 
@@ -54,7 +57,7 @@ def offers_on(node: Node, source: Source) -> tuple[list[Offer], list[str]]:
     offers: list[Offer] = []
     complaints: list[str] = []
     for info in node.get_publishers_info_by_topic(source.topic):
-        name = f"{info.node_namespace.rstrip('/')}/{info.node_name}"
+        name = f"{info.node_namespace.rstrip('/')}/{info.node_name}".replace(UNKNOWN_NODE, "a node")
         if info.topic_type != source.type_name:
             expected = source.type_name or "a type that is installed here"
             complaints.append(f"{source.topic}: {name} publishes {info.topic_type}, expected {expected}")
@@ -70,12 +73,44 @@ def offers_on(node: Node, source: Source) -> tuple[list[Offer], list[str]]:
     return offers, complaints
 
 
+class GraphWatch:
+    """Looks at the graph for all adaptive subscriptions of a node, with one timer."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._looks: list[Callable[[], bool]] = []
+        self._timer = node.create_timer(SEARCH_PERIOD_S, self._look, clock=STEADY)
+        self._count = 0
+
+    def add(self, look: Callable[[], bool]) -> None:
+        """Call ``look`` often until it says True (found), then once a second."""
+        self._looks.append(look)
+        self._set_period(SEARCH_PERIOD_S)
+
+    def remove(self, look: Callable[[], bool]) -> None:
+        """Call it no more."""
+        self._looks.remove(look)
+
+    def destroy(self) -> None:
+        """Stop looking."""
+        self.node.destroy_timer(self._timer)
+
+    def _look(self) -> None:
+        found = [look() for look in list(self._looks)]
+        self._set_period(WATCH_PERIOD_S if all(found) else SEARCH_PERIOD_S)
+
+    def _set_period(self, period_s: float) -> None:
+        period_ns = round(period_s * 1e9)
+        if self._timer.timer_period_ns != period_ns:
+            self._timer.timer_period_ns = period_ns
+
+
 class AdaptiveSubscription:
     """One subscription to whichever of several sources is published, re-made when the publishers change."""
 
     def __init__(
         self,
-        node: Node,
+        watch: GraphWatch,
         sources: Sequence[Source],
         on_message: Callable[[Source, Any], None],
         *,
@@ -85,13 +120,14 @@ class AdaptiveSubscription:
         """Start looking for a publisher.
 
         Args:
-            node: the node that subscribes.
+            watch: of the node that subscribes.
             sources: in order of preference.
             on_message: called with the source and the message (serialized bytes where ``raw``).
             depth: queue length.
             raw: hand over the serialized bytes.
         """
-        self._node = node
+        self._watch = watch
+        self._node = watch.node
         self._sources = list(sources)
         self._on_message = on_message
         self._depth = depth
@@ -101,7 +137,7 @@ class AdaptiveSubscription:
         self._offers: list[Offer] = []
         self.source: Source | None = None
         self.trouble = ""
-        self._timer = node.create_timer(SEARCH_PERIOD_S, self._look, clock=STEADY)
+        watch.add(self._look)
         self._look()
 
     @property
@@ -122,10 +158,10 @@ class AdaptiveSubscription:
 
     def destroy(self) -> None:
         """Unsubscribe and stop looking."""
-        self._node.destroy_timer(self._timer)
+        self._watch.remove(self._look)
         self._unsubscribe()
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
         complaints: list[str] = []
         found: list[tuple[Source, list[Offer]]] = []
         for source in (with_type(self._node, source) for source in self._sources):
@@ -140,7 +176,7 @@ class AdaptiveSubscription:
         else:
             self._offers = []
         self._complain("; ".join(complaints))
-        self._set_period(WATCH_PERIOD_S if self._offers else SEARCH_PERIOD_S)
+        return bool(self._offers)
 
     def _use(self, source: Source, offers: list[Offer]) -> None:
         self._offers = offers
@@ -182,11 +218,6 @@ class AdaptiveSubscription:
         if trouble and trouble != self.trouble:
             self._node.get_logger().error(trouble)
         self.trouble = trouble
-
-    def _set_period(self, period_s: float) -> None:
-        period_ns = round(period_s * 1e9)
-        if self._timer.timer_period_ns != period_ns:
-            self._timer.timer_period_ns = period_ns
 
     def _unsubscribe(self) -> None:
         if self._subscription is not None:
