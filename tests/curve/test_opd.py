@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from reference import reference
@@ -65,6 +65,7 @@ def test_the_values_of_the_definitions(curve, convention, ppl, cra, str_, drr, f
                 assert found == pytest.approx(wanted, abs=5e-8), name
 
 
+@settings(deadline=None)
 @given(curves, conventions, labels)
 @example([0.5, 0.0, 0.5, 0.0, 0.25], "paper", None)  # two equal drawdowns: the first is t*, the recovery after it full
 @example([1.0], "paper", None)
@@ -87,6 +88,7 @@ def test_batch_and_streaming_equal_the_plain_reference_at_every_prefix(curve, co
         assert live.count == t + 1
 
 
+@settings(deadline=None)
 @given(curves, conventions, labels)
 def test_bounds_and_conditional_absence(curve, convention, label) -> None:
     metrics = compute(curve, OpdSettings.for_convention(convention), label)
@@ -108,6 +110,7 @@ def settings_floor(convention: str) -> float:
     return 0.0 if convention == "paper" else 1e-12
 
 
+@settings(deadline=None)
 @given(st.lists(curves, max_size=12), conventions)
 def test_many_curves_of_any_lengths_equal_one_by_one(many, convention) -> None:
     settings = OpdSettings.for_convention(convention)
@@ -127,6 +130,7 @@ def test_a_rectangular_array_equals_one_by_one() -> None:
         assert arrays.record(i) == compute(block[i])
 
 
+@settings(deadline=None)
 @given(curves, conventions)
 def test_prefixes_are_the_metrics_of_each_prefix(curve, convention) -> None:
     settings = OpdSettings.for_convention(convention)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter1d
 
@@ -31,6 +31,7 @@ def test_causal_smoothing_follows_the_exponential_whatever_the_rate() -> None:
         assert value == pytest.approx(1.0 - math.exp(-1.5), rel=1e-9)
 
 
+@settings(deadline=None)
 @given(curves, st.floats(0.01, 10.0), st.integers(-(10**18), 10**18))
 def test_causal_smoothing_stays_between_the_samples_and_ignores_a_shift_of_time(curve, tau, shift) -> None:
     here, there = CausalSmoother(tau), CausalSmoother(tau)
@@ -91,6 +92,7 @@ def by_hand(p: list[float]) -> list[float]:
     return out
 
 
+@settings(deadline=None)
 @given(curves)
 def test_toolkit_smoothing_equals_the_plain_loops(curve) -> None:
     assert smooth_final(curve, None, TOOLKIT) == pytest.approx(by_hand(curve), abs=1e-12)
@@ -104,6 +106,7 @@ def test_toolkit_smoothing_of_one_spike() -> None:
     )
 
 
+@settings(deadline=None)
 @given(curves, st.sampled_from(["paper", "toolkit", "toolkit-1.0"]), st.integers(0, 10**18))
 def test_final_smoothing_stays_within_the_curve_and_ignores_a_shift_of_time(curve, convention, shift) -> None:
     settings = OpdSettings.for_convention(convention)

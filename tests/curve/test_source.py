@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollout_monitor.curve.source import DeltaAccumulator, accumulate, from_progress, fuse, normalise, read_curve
@@ -38,6 +38,7 @@ def test_pair_style_changes() -> None:
     assert fuse([np.array([0.0, 0.3]), np.array([0.3, 0.3]), np.array([0.6, 0.9])]) == pytest.approx([0.3, 0.5])
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=50), st.sampled_from(["incremental", "forward", "backward"]))
 def test_accumulated_changes_are_a_curve(changes, how) -> None:
     curve = accumulate(changes, how=how, unit="fraction")

@@ -51,6 +51,7 @@ def values_of(rows: Sequence[Row]) -> np.ndarray:
 # --- ticks -----------------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.sampled_from([1.0, 24.0, 29.97, 30.0, 50.0, 333.3, 500.0]), st.integers(0, 4 * 10**18))
 def test_ticks_are_absolute_and_found_again(rate, stamp) -> None:
     ticks = Ticks(rate)
@@ -151,6 +152,7 @@ def test_the_same_recording_gives_the_same_rows_wherever_it_is_started(rate) -> 
             assert np.array_equal(row.positions, whole[row.stamp_ns])
 
 
+@settings(deadline=None)
 @given(st.integers(1, 10**9))
 def test_a_shift_by_whole_seconds_shifts_the_rows_and_nothing_else(seconds) -> None:
     stamps = uniform(125.0, 1.0) + np.random.default_rng(0).integers(0, 10**6, 125)
