@@ -31,11 +31,11 @@ def answers(value: np.ndarray, truth: np.ndarray, succeeded: bool = True) -> Ans
 
 def test_a_perfect_model_is_perfect() -> None:
     own = [answers(UP, UP), answers(UP_DOWN, UP_DOWN, succeeded=False)]
-    assert figures.mae(own) == 0.0
-    assert figures.spearman(own) == pytest.approx(1.0)
-    assert figures.coverage(own) == 1.0
-    assert figures.robopulse_f1(own, "direction") == 1.0
-    assert figures.accuracy(own, "progress") == 1.0
+    assert figures.MAE(own) == 0.0
+    assert figures.SPEARMAN(own) == pytest.approx(1.0)
+    assert figures.COVERAGE(own) == 1.0
+    assert figures.robopulse_f1("direction")(own) == 1.0
+    assert figures.accuracy("progress")(own) == 1.0
     rising, falling = figures.robopulse_counts(own)
     assert rising > falling > 0
 
@@ -43,9 +43,9 @@ def test_a_perfect_model_is_perfect() -> None:
 def test_a_clock_knows_nothing_of_falling() -> None:
     clock = np.linspace(0, 1, len(UP_DOWN))
     own = [answers(clock, UP_DOWN, succeeded=False)]
-    assert figures.robopulse_f1(own, "progress", only=-1) == 0.0
-    assert figures.robopulse_f1(own, "progress") < 0.4
-    assert figures.false_success(own, "progress") == 1.0
+    assert figures.robopulse_f1("progress", only=-1)(own) == 0.0
+    assert figures.robopulse_f1("progress")(own) < 0.4
+    assert figures.false_success("progress")(own) == 1.0
     assert figures.confusion(own, "progress")["false success"] == 1
 
 
@@ -71,9 +71,9 @@ def test_drops_are_seen_or_not() -> None:
     truth = np.concatenate([np.full(10, 0.8), np.full(10, 0.2)])
     seen = replace(answers(truth, truth), drops=[(10, 11)])
     blind = replace(answers(np.full(20, 0.8), truth), drops=[(10, 11)])
-    assert figures.drops_seen([seen]) == 1.0
-    assert figures.drops_seen([seen, blind]) == 0.5
-    assert np.isnan(figures.drops_seen([answers(truth, truth)]))
+    assert figures.DROPS_SEEN([seen]) == 1.0
+    assert figures.DROPS_SEEN([seen, blind]) == 0.5
+    assert np.isnan(figures.DROPS_SEEN([answers(truth, truth)]))
 
 
 def test_the_outcome_is_the_last_seconds_median() -> None:
@@ -85,8 +85,8 @@ def test_the_outcome_is_the_last_seconds_median() -> None:
 def test_the_bootstrap_is_seeded_and_holds_the_value() -> None:
     rng = np.random.default_rng(0)
     many = [answers(np.clip(UP + rng.normal(0, s), 0, 1), UP) for s in np.linspace(0.01, 0.2, 20)]
-    figure = bootstrap(figures.mae, many)
-    assert figure == bootstrap(figures.mae, many)
+    figure = bootstrap(figures.MAE, many)
+    assert figure == bootstrap(figures.MAE, many)
     assert figure.low < figure.value < figure.high
     assert figure.n == 20
-    assert np.isnan(bootstrap(figures.mae, []).value)
+    assert np.isnan(bootstrap(figures.MAE, []).value)

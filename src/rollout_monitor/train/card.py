@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -56,12 +56,24 @@ def ask_all(network: Network, vocabulary: Vocabulary, rollouts: Sequence[Rollout
 
 def calibrate(network: Network, vocabulary: Vocabulary, rollouts: Sequence[Rollout]) -> float:
     """Set the temperature to the smallest at which the 90 % interval covers 90 % of the validation frames."""
-    temperatures = np.geomspace(0.6, 4.0, 30)
+    network.head.temperature.fill_(1.0)
+    answers = ask_all(network, vocabulary, rollouts)
+    words = {rollout.meta.id: vocabulary.encode(rollout.meta.text)[0] for rollout in rollouts}
+    outputs = [run_head(network, rollout, words[rollout.meta.id]) for rollout in rollouts]
+    temperatures = np.geomspace(0.6, 4.0, 40)
     for temperature in temperatures:
-        network.head.temperature.fill_(float(temperature))
-        if figures.coverage(ask_all(network, vocabulary, rollouts)) >= COVERAGE:
-            return float(temperature)
-    return float(temperatures[-1])
+        warmed = [_warm(answer, output, float(temperature)) for answer, output in zip(answers, outputs, strict=True)]
+        if figures.COVERAGE(warmed) >= COVERAGE:
+            break
+    network.head.temperature.fill_(float(temperature))
+    return float(temperature)
+
+
+def _warm(answer: Answers, output: dict[str, Any], temperature: float) -> Answers:
+    """The answers at another temperature: the distributions' logits divided by it."""
+    bins = output["bins"].astype(np.float64) ** (1.0 / temperature)
+    warmed = {**output, "bins": bins / bins.sum(1, keepdims=True)}
+    return answers_from(answer.rollout, warmed, answer.truth, answer.succeeded, answer.drops)
 
 
 def swapped(task: Task) -> Task | None:
@@ -106,42 +118,34 @@ def measure(network: Network, vocabulary: Vocabulary, rollouts: Sequence[Rollout
         if rollout.meta.outcome == "success"
     ]
 
-    def f1(signal: str, only: int | None = None) -> Callable[[Sequence[Answers]], float]:
-        return lambda answers: figures.robopulse_f1(answers, signal, only=only)
-
-    def right(by: str) -> Callable[[Sequence[Answers]], float]:
-        return lambda answers: figures.accuracy(answers, by)
-
-    def wrong(by: str) -> Callable[[Sequence[Answers]], float]:
-        return lambda answers: figures.false_success(answers, by)
-
+    f1, right, wrong = figures.robopulse_f1, figures.accuracy, figures.false_success
     table = {
-        "Progress MAE": bootstrap(figures.mae, own),
-        "Spearman with true progress": bootstrap(figures.spearman, own),
-        "Coverage of the 90 % interval": bootstrap(figures.coverage, own),
-        "Mean width of the 90 % interval": bootstrap(figures.interval_width, own),
+        "Progress MAE": bootstrap(figures.MAE, own),
+        "Spearman with true progress": bootstrap(figures.SPEARMAN, own),
+        "Coverage of the 90 % interval": bootstrap(figures.COVERAGE, own),
+        "Mean width of the 90 % interval": bootstrap(figures.INTERVAL_WIDTH, own),
         "Direction Macro-F1, differenced progress": bootstrap(f1("progress"), own),
-        "Falling F1, differenced progress": bootstrap(f1("progress", -1), own),
+        "Falling F1, differenced progress": bootstrap(f1("progress", only=-1), own),
         "Direction Macro-F1, direction head": bootstrap(f1("direction"), own),
-        "Falling F1, direction head": bootstrap(f1("direction", -1), own),
+        "Falling F1, direction head": bootstrap(f1("direction", only=-1), own),
         "Direction Macro-F1, differenced progress, rollouts played forwards and back": bootstrap(f1("progress"), back),
-        "Falling F1, differenced progress, rollouts played forwards and back": bootstrap(f1("progress", -1), back),
-        "Three-class Macro-F1, direction head, every frame": bootstrap(figures.three_class_f1, own),
-        "Drops of 0.2 or more seen within 1 s": bootstrap(figures.drops_seen, own),
+        "Falling F1, differenced progress, rollouts played forwards and back": bootstrap(f1("progress", only=-1), back),
+        "Three-class Macro-F1, direction head, every frame": bootstrap(figures.THREE_CLASS_F1, own),
+        "Drops of 0.2 or more seen within 1 s": bootstrap(figures.DROPS_SEEN, own),
         "Success accuracy, by probability": bootstrap(right("probability"), own),
         "Success accuracy, by progress": bootstrap(right("progress"), own),
         "False success, by probability": bootstrap(wrong("probability"), own),
         "Wrong instruction, false success, by probability": bootstrap(wrong("probability"), by_other_success),
         "Wrong instruction, false success, by progress": bootstrap(wrong("progress"), by_other_success),
-        "Wrong instruction, progress MAE": bootstrap(figures.mae, other),
-        "Progress MAE, wrist camera missing": bootstrap(figures.mae, blind),
+        "Wrong instruction, progress MAE": bootstrap(figures.MAE, other),
+        "Progress MAE, wrist camera missing": bootstrap(figures.MAE, blind),
         "Success accuracy, by probability, wrist camera missing": bootstrap(right("probability"), blind),
-        "Progress MAE, phrasings never trained": bootstrap(figures.mae, reworded),
+        "Progress MAE, phrasings never trained": bootstrap(figures.MAE, reworded),
         "Success accuracy, by probability, phrasings never trained": bootstrap(right("probability"), reworded),
     }
     for name in sorted({rollout.meta.task for rollout in rollouts}):
         part = [a for a, r in zip(own, rollouts, strict=True) if r.meta.task == name]
-        table[f"Progress MAE, {name}"] = bootstrap(figures.mae, part)
+        table[f"Progress MAE, {name}"] = bootstrap(figures.MAE, part)
         table[f"Success accuracy, by probability, {name}"] = bootstrap(right("probability"), part)
     rising, falling = figures.robopulse_counts(own)
     rising_back, falling_back = figures.robopulse_counts(back)

@@ -98,7 +98,7 @@ def train(
         lambda step, loss: _tell(f"fit (loss {loss:.3f})", step, settings.steps, 25),
     )
     temperature = card.calibrate(network, vocabulary, parts["val"])
-    validation = figures.accuracy(card.ask_all(network, vocabulary, parts["val"]), "probability")
+    validation = figures.accuracy("probability")(card.ask_all(network, vocabulary, parts["val"]))
     description = {
         "name": NAME,
         "rate_hz": RATE_HZ,

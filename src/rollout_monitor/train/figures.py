@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ END_SAMPLES = 5
 
 CAUSAL_MEAN = 5
 EDGE = 2
+HALF_BIN = 0.01
 RESAMPLES = 1000
 
 
@@ -89,57 +91,92 @@ def answers_from(
     )
 
 
-def bootstrap(measure: Callable[[Sequence[Answers]], float], answers: Sequence[Answers], seed: int = 0) -> Figure:
+@dataclass(frozen=True)
+class Measure:
+    """A figure over rollouts: something is taken from each rollout once, and the figure is made from the parts.
+
+    Attributes:
+        part: what one rollout adds.
+        whole: the figure of a list of parts; NaN where nothing applies.
+    """
+
+    part: Callable[[Answers], Any]
+    whole: Callable[[list[Any]], float]
+
+    def __call__(self, answers: Sequence[Answers]) -> float:
+        """The figure of some rollouts."""
+        return self.whole([self.part(answer) for answer in answers])
+
+
+def bootstrap(measure: Measure, answers: Sequence[Answers], seed: int = 0) -> Figure:
     """A figure over rollouts with its percentile bootstrap interval."""
     if not answers:
         return Figure(float("nan"), float("nan"), float("nan"), 0)
-    rng = np.random.default_rng(seed)
-    draws = rng.integers(len(answers), size=(RESAMPLES, len(answers)))
-    values = np.array([measure([answers[int(i)] for i in draw]) for draw in draws])
+    parts = [measure.part(answer) for answer in answers]
+    draws = np.random.default_rng(seed).integers(len(parts), size=(RESAMPLES, len(parts)))
+    values = np.array([measure.whole([parts[int(i)] for i in draw]) for draw in draws])
     values = values[np.isfinite(values)]
     low, high = np.quantile(values, [0.025, 0.975]) if len(values) else (float("nan"), float("nan"))
-    return Figure(measure(answers), float(low), float(high), len(answers))
+    return Figure(measure.whole(parts), float(low), float(high), len(answers))
 
 
-# --- single figures ------------------------------------------------------------------------------------------------
+def _mean(parts: list[Any]) -> float:
+    """Mean of the parts that apply (those that are numbers)."""
+    given = [part for part in parts if part is not None]
+    return float(np.mean(given)) if given else float("nan")
 
 
-def mae(answers: Sequence[Answers]) -> float:
-    """Mean absolute error of progress, over rollouts of equal weight."""
-    return float(np.mean([np.abs(a.value - a.truth).mean() for a in answers]))
+def _ratio(parts: list[Any]) -> float:
+    """Hits among cases, summed over rollouts; parts are (hits, cases)."""
+    hits, cases = (sum(part[i] for part in parts) for i in (0, 1))
+    return float(hits / cases) if cases else float("nan")
 
 
-def spearman(answers: Sequence[Answers]) -> float:
-    """Mean rank correlation of predicted with true progress, over rollouts in which truth changes."""
-    moving = [a for a in answers if np.ptp(a.truth) > 0.02 and np.ptp(a.value) > 0]
+# --- progress ------------------------------------------------------------------------------------------------------
+
+MAE = Measure(lambda a: np.abs(a.value - a.truth).mean(), _mean)
+"""Mean absolute error of progress, over rollouts of equal weight."""
+
+INTERVAL_WIDTH = Measure(lambda a: (a.upper - a.lower).mean(), _mean)
+"""Mean width of the 90 % interval."""
+
+
+def _rank_correlation(a: Answers) -> float | None:
+    if np.ptp(a.truth) <= 0.02 or np.ptp(a.value) == 0:
+        return None
     # Spearman's coefficient is Pearson's of the ranks.
-    ranks = [(rankdata(a.value), rankdata(a.truth)) for a in moving]
-    return float(np.mean([np.corrcoef(one, other)[0, 1] for one, other in ranks])) if moving else float("nan")
+    return float(np.corrcoef(rankdata(a.value), rankdata(a.truth))[0, 1])
 
 
-def coverage(answers: Sequence[Answers]) -> float:
-    """Share of frames whose true progress lies in the 90 % interval (with half a bin of slack at 0 and 1)."""
-    inside = [(a.lower - 0.01 <= a.truth) & (a.truth <= a.upper + 0.01) for a in answers]
-    return float(np.concatenate(inside).mean())
+SPEARMAN = Measure(_rank_correlation, _mean)
+"""Mean rank correlation of predicted with true progress, over rollouts in which truth changes."""
 
 
-def interval_width(answers: Sequence[Answers]) -> float:
-    """Mean width of the 90 % interval."""
-    return float(np.mean([(a.upper - a.lower).mean() for a in answers]))
+def _covered(a: Answers) -> tuple[int, int]:
+    inside = (a.lower - HALF_BIN <= a.truth) & (a.truth <= a.upper + HALF_BIN)
+    return int(inside.sum()), len(inside)
 
 
-def three_class_f1(answers: Sequence[Answers]) -> float:
-    """Macro-F1 of the direction head against the true trend of every frame."""
-    predicted = np.concatenate([a.direction for a in answers])
-    true = np.concatenate([trends(a.truth) for a in answers])
-    return float(np.mean([f1(predicted, true, trend) for trend in (-1, 0, 1)]))
+COVERAGE = Measure(_covered, _ratio)
+"""Share of frames whose true progress lies in the 90 % interval, with half a bin of slack."""
 
 
-def f1(predicted: npt.NDArray[np.int64], true: npt.NDArray[np.int64], wanted: int) -> float:
-    """F1 of one class; NaN where it is neither true nor predicted."""
-    hits = int(((predicted == wanted) & (true == wanted)).sum())
-    total = int((predicted == wanted).sum() + (true == wanted).sum())
-    return 2.0 * hits / total if total else float("nan")
+def _drops(a: Answers) -> tuple[int, int]:
+    hits = cases = 0
+    for first, last in a.drops:
+        before = max(0, first - 1)
+        after = slice(first, min(len(a.truth), last + 6))
+        if a.truth[before] - a.truth[after].min() >= 0.2:
+            cases += 1
+            hits += int(a.value[before] - a.value[after].min() >= 0.1)
+    return hits, cases
+
+
+DROPS_SEEN = Measure(_drops, _ratio)
+"""Share of true drops that cost 0.2 or more in which predicted progress falls by 0.1 within a second."""
+
+
+# --- direction -----------------------------------------------------------------------------------------------------
 
 
 def robopulse(answer: Answers, signal: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -166,12 +203,27 @@ def robopulse(answer: Answers, signal: str) -> tuple[npt.NDArray[np.int64], npt.
     return np.concatenate(kept or [empty]), np.concatenate(true or [empty])
 
 
-def robopulse_f1(answers: Sequence[Answers], signal: str, *, only: int | None = None) -> float:
-    """Macro-F1 over Rising and Falling, or one class's F1."""
-    parts = [robopulse(a, signal) for a in answers]
-    said, true = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    wanted = (-1, 1) if only is None else (only,)
-    return float(np.mean([f1(said, true, trend) for trend in wanted]))
+def _counts(said: npt.NDArray[np.int64], true: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """For the classes -1, 0, 1: hits, times said, times true; shape (3, 3)."""
+    rows = [((said == k) & (true == k), said == k, true == k) for k in (-1, 0, 1)]
+    return np.array([[int(mask.sum()) for mask in row] for row in rows], dtype=np.int64)
+
+
+def _f1(parts: list[Any], classes: Sequence[int]) -> float:
+    """Mean F1 of some classes from summed counts; NaN where one is neither said nor true."""
+    hits, said, true = np.sum(parts, axis=0).T
+    scores = [2.0 * hits[k + 1] / (said[k + 1] + true[k + 1]) if said[k + 1] + true[k + 1] else np.nan for k in classes]
+    return float(np.mean(scores))
+
+
+def robopulse_f1(signal: str, *, only: int | None = None) -> Measure:
+    """Macro-F1 over Rising and Falling by the RoboPulse++ protocol, or one class's F1; ``signal`` as in `robopulse`."""
+    classes = (-1, 1) if only is None else (only,)
+    return Measure(lambda a: _counts(*robopulse(a, signal)), lambda parts: _f1(parts, classes))
+
+
+THREE_CLASS_F1 = Measure(lambda a: _counts(a.direction, trends(a.truth)), lambda parts: _f1(parts, (-1, 0, 1)))
+"""Macro-F1 of the direction head against the true trend of every frame."""
 
 
 def robopulse_counts(answers: Sequence[Answers]) -> tuple[int, int]:
@@ -180,16 +232,7 @@ def robopulse_counts(answers: Sequence[Answers]) -> tuple[int, int]:
     return int((true == 1).sum()), int((true == -1).sum())
 
 
-def drops_seen(answers: Sequence[Answers]) -> float:
-    """Share of true drops that cost 0.2 or more in which predicted progress falls by 0.1 within a second."""
-    seen = []
-    for a in answers:
-        for first, last in a.drops:
-            before = max(0, first - 1)
-            after = slice(first, min(len(a.truth), last + 6))
-            if a.truth[before] - a.truth[after].min() >= 0.2:
-                seen.append(a.value[before] - a.value[after].min() >= 0.1)
-    return float(np.mean(seen)) if seen else float("nan")
+# --- outcome -------------------------------------------------------------------------------------------------------
 
 
 def says_success(answer: Answers, by: str) -> bool:
@@ -198,9 +241,14 @@ def says_success(answer: Answers, by: str) -> bool:
     return bool(np.median(values[-END_SAMPLES:]) >= limit)
 
 
-def accuracy(answers: Sequence[Answers], by: str) -> float:
+def accuracy(by: str) -> Measure:
     """Share of right outcomes."""
-    return float(np.mean([says_success(a, by) == a.succeeded for a in answers]))
+    return Measure(lambda a: says_success(a, by) == a.succeeded, _mean)
+
+
+def false_success(by: str) -> Measure:
+    """Share of attempts called a success, among those that are none."""
+    return Measure(lambda a: None if a.succeeded else says_success(a, by), _mean)
 
 
 def confusion(answers: Sequence[Answers], by: str) -> dict[str, int]:
@@ -215,9 +263,3 @@ def confusion(answers: Sequence[Answers], by: str) -> dict[str, int]:
         )
         table[key] += 1
     return table
-
-
-def false_success(answers: Sequence[Answers], by: str) -> float:
-    """Share of attempts called a success, among those that are none."""
-    failed = [a for a in answers if not a.succeeded]
-    return float(np.mean([says_success(a, by) for a in failed])) if failed else float("nan")

@@ -26,9 +26,9 @@ SOFTNESS = 0.012
 class FitSettings:
     """How long and how: steps of ``batch`` sequences of ``length`` frames."""
 
-    steps: int = 1500
-    batch: int = 16
-    length: int = 64
+    steps: int = 1400
+    batch: int = 12
+    length: int = 48
     learning_rate: float = 1.5e-3
     weight_decay: float = 0.02
     seed: int = 0

@@ -72,7 +72,9 @@ def playback(rng: np.random.Generator, frames: int, steps: int) -> npt.NDArray[n
         Frame indices, int64, at most ``steps`` of them: a plain playback ends with the rollout.
     """
     if rng.random() < PLAIN_SHARE:
-        return np.arange(min(frames, steps))
+        # A rollout longer than the sequence: its end matters as much as its beginning.
+        begin = int(rng.integers(0, frames - steps + 1)) if frames > steps and rng.random() < 0.6 else 0
+        return np.arange(begin, min(frames, begin + steps))
     at = float(rng.uniform(0, 0.3 * frames)) if rng.random() < 0.5 else 0.0
     path: list[float] = []
     while len(path) < steps:
