@@ -10,7 +10,7 @@ from rollout_monitor.errors import InputError
 from rollout_monitor.store.messages import Definition, store_for
 
 SEPARATOR = "=" * 80
-_TYPE_NAME = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)/(msg|srv|action)/([A-Za-z][A-Za-z0-9_]*)$")
+_TYPE_NAME = re.compile(r"([A-Za-z][A-Za-z0-9_]*)/(msg|srv|action)/([A-Za-z][A-Za-z0-9_]*)")
 _FIELD_TYPE = re.compile(r"^\s*([A-Za-z][A-Za-z0-9_/]*)")
 _CHAR_FIELD = re.compile(r"^\s*char(?=[\s\[])", re.MULTILINE)
 _PRIMITIVES = frozenset(
@@ -81,7 +81,7 @@ def _msg_text(type_name: str, search_paths: Sequence[Path | str]) -> str:
 
 
 def _split(type_name: str) -> tuple[str, str, str]:
-    found = _TYPE_NAME.match(type_name)
+    found = _TYPE_NAME.fullmatch(type_name)
     if found is None:
         raise InputError(f"{type_name!r} is no message type; expected package/msg/Name")
     return found[1], found[2], found[3]

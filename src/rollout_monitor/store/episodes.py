@@ -42,7 +42,7 @@ __all__ = ["EpisodeRow", "EpisodeStore", "LabelFact", "Labels", "PartlyStoredErr
 
 REPORT, PAGE, FRAMES, INDEX, LABELS = "report.json", "report.html", "frames", "index.sqlite", "labels.jsonl"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
-_PICTURE = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.jpe?g$")
+_PICTURE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.jpe?g")
 _LONGEST_NAME = 128
 _Lines: TypeAlias = list[str]
 
@@ -164,13 +164,13 @@ class EpisodeStore:
         facts, torn = read_facts(self.root / LABELS)
         problems.extend(torn)
         try:
-            self._index.rebuild(rows, facts)
+            self._index.rebuild(rows, facts, self._is_stored)
         except sqlite3.OperationalError as error:
             raise StoreError(_index_trouble(self.root, error, "all reports are safe in their folders")) from error
         except sqlite3.DatabaseError as error:
             aside = self._put_aside()
             problems.append(f"the index was damaged ({error}) and is kept as {aside.name}")
-            self._index.rebuild(rows, facts)
+            self._index.rebuild(rows, facts, self._is_stored)
         return Reindexed(len(rows), len(facts), problems)
 
     def _rows_from_folders(self, problems: _Lines) -> Iterator[EpisodeRow]:
@@ -182,6 +182,9 @@ class EpisodeStore:
                     yield row_of(folder.name, read_report(folder / REPORT))
                 except StoreError as error:
                     problems.append(str(error))
+
+    def _is_stored(self, folder: str) -> bool:
+        return (self.root / folder / REPORT).is_file()
 
     def _put_aside(self) -> Path:
         aside = free_name(self.root, f"{INDEX}.damaged")
@@ -293,7 +296,7 @@ def _files(report: EpisodeReport, pictures: Mapping[str, Picture], page: str | N
     if page is not None:
         files[PAGE] = page.encode()
     for name, picture in pictures.items():
-        if not _PICTURE.match(name):
+        if not _PICTURE.fullmatch(name):
             raise InputError(f"picture {name!r}: expected a plain file name that ends in .jpg")
         files[f"{FRAMES}/{name}"] = picture if isinstance(picture, bytes) else encode_jpeg(picture)
     return files

@@ -5,7 +5,7 @@ folders and ``labels.jsonl`` do not: it can be rebuilt from them at any time.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -109,10 +109,17 @@ class EpisodeIndex:
             for episode, label, who, note, stamp in found
         ]
 
-    def rebuild(self, rows: Iterable[EpisodeRow], labels: Iterable[LabelFact]) -> None:
-        """Replace the rows in one transaction, so that readers see the old ones or the new ones. Labels are kept."""
+    def rebuild(
+        self, rows: Iterable[EpisodeRow], labels: Iterable[LabelFact], is_stored: Callable[[str], bool]
+    ) -> None:
+        """Bring the index in step with the store, in one transaction: readers see all of it or nothing of it.
+
+        Rows of folders that are gone are removed; those that other processes added meanwhile stay. Labels are kept.
+        """
         with self._transaction() as connection:
-            connection.execute("DELETE FROM episodes")
+            indexed = [row[0] for row in connection.execute("SELECT folder FROM episodes")]
+            gone = [(folder,) for folder in indexed if not is_stored(folder)]
+            connection.executemany("DELETE FROM episodes WHERE folder = ?", gone)
             _insert(connection, rows)
             _insert_labels(connection, labels)
 

@@ -1,0 +1,143 @@
+"""Videos: frames on the grid, whatever the frame rate does; refusals with a reason."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rollout_monitor.errors import InputError
+from rollout_monitor.store.videos import read_video
+
+NS = 1_000_000_000
+
+
+def make_video(path: Path, times_ms: list[int], *, fast_start: bool = False) -> Path:
+    """A video whose frame k is gray of value 8 k + 16, shown at times_ms[k]."""
+    options = {"movflags": "faststart"} if fast_start else {}
+    with av.open(str(path), "w", options=options) as container:
+        stream = container.add_stream("mpeg4", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        stream.time_base = stream.codec_context.time_base = Fraction(1, 1000)
+        for index, time in enumerate(times_ms):
+            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 16 + 8 * index % 240, np.uint8), format="rgb24")
+            frame.pts, frame.time_base = time, Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+def test_every_frame_with_its_time(tmp_path: Path) -> None:
+    times = [0, 40, 80, 400, 410, 1500]
+    frames = list(read_video(make_video(tmp_path / "v.mp4", times)))
+    assert [stamp for stamp, _ in frames] == [time * 1_000_000 for time in times]
+    for index, (_, picture) in enumerate(frames):
+        assert picture.shape == (48, 64, 3)
+        assert picture.dtype == np.uint8
+        assert abs(float(picture.mean()) - (16 + 8 * index)) < 3
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(st.integers(5, 900), min_size=1, max_size=25),
+    first=st.integers(0, 3000),
+    rate=st.sampled_from([0.5, 1.0, 3.0, 5.0, 7.5, 10.0, 29.97, 30.0]),
+)
+def test_grid_on_variable_frame_rate(tmp_path: Path, steps: list[int], first: int, rate: float) -> None:
+    times = list(np.cumsum([first, *steps]))
+    path = make_video(tmp_path / "v.mkv", [int(time) for time in times])
+    everything = [stamp for stamp, _ in read_video(path)]
+    picked = [stamp for stamp, _ in read_video(path, rate)]
+    exact = Fraction(rate).limit_denominator(1001)
+    want, tick = [], 0
+    for stamp in everything:
+        if Fraction(stamp, NS) * exact >= tick:
+            want.append(stamp)
+            tick = int(Fraction(stamp, NS) * exact) + 1
+    assert picked == want
+    assert picked[0] == 0
+
+
+@pytest.mark.parametrize("rate", [24, 25, 30, 60])
+def test_a_grid_as_fast_as_the_video_takes_every_frame(tmp_path: Path, rate: int) -> None:
+    """Stamps of 1/24 s are no whole nanoseconds: rounding must not push a frame off its tick, here or downstream."""
+    with av.open(str(tmp_path / "v.mp4"), "w") as container:
+        stream = container.add_stream("mpeg4", rate=rate)
+        stream.width, stream.height, stream.pix_fmt = 32, 32, "yuv420p"
+        for index in range(50):
+            container.mux(
+                stream.encode(av.VideoFrame.from_ndarray(np.full((32, 32, 3), index, np.uint8), format="rgb24"))
+            )
+        container.mux(stream.encode(None))
+    stamps = [stamp for stamp, _ in read_video(tmp_path / "v.mp4", float(rate))]
+    assert len(stamps) == 50
+    assert [int(stamp // (NS / rate)) for stamp in stamps] == list(range(50)), "the engine's gate sees the same ticks"
+
+
+def test_refusals_say_why(tmp_path: Path) -> None:
+    text, empty, sound = tmp_path / "text.mp4", tmp_path / "empty.mp4", tmp_path / "sound.wav"
+    text.write_text("not a video")
+    empty.write_bytes(b"")
+    with av.open(str(sound), "w") as container:
+        stream = container.add_stream("pcm_s16le", rate=8000)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), format="s16", layout="mono")
+        frame.sample_rate = 8000
+        container.mux([*stream.encode(frame), *stream.encode(None)])
+    for path, told in ((text, "after 0 frames"), (empty, "after 0 frames"), (sound, "it has no video stream")):
+        with pytest.raises(InputError, match=told) as error:
+            list(read_video(path))
+        assert str(path) in str(error.value)
+    with pytest.raises(InputError, match="No such file"):
+        list(read_video(tmp_path / "missing.mp4"))
+    for rate in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="must be positive"):
+            read_video(text, rate)
+
+
+def test_a_video_that_is_cut_gives_its_frames_and_then_the_reason(tmp_path: Path) -> None:
+    path = make_video(tmp_path / "v.mp4", list(range(0, 4000, 40)), fast_start=True)
+    content = path.read_bytes()
+    for size in (len(content) * 9 // 10, len(content) // 2):
+        path.write_bytes(content[:size])
+        frames = []
+        with pytest.raises(InputError, match=r"v\.mp4: (cut short: \d+ of 100 frames|after \d+ frames)"):
+            for frame in read_video(path):
+                frames.append(frame)
+        assert 0 < len(frames) < 100
+    path.write_bytes(content[:30])
+    with pytest.raises(InputError, match="after 0 frames"):
+        list(read_video(path))
+
+
+def test_a_video_without_frames(tmp_path: Path) -> None:
+    """A container that announces a video stream and has none of it."""
+    path = make_video(tmp_path / "v.mkv", [0])
+    content = path.read_bytes()
+    path.write_bytes(content[: content.index(b"\x1f\x43\xb6\x75")])  # Matroska: everything before the first cluster
+    with pytest.raises(InputError, match=r"no frames that can be decoded|after 0 frames"):
+        list(read_video(path))
+
+
+def test_public_av1_video(public_data: Path) -> None:
+    (path,) = (public_data / "recordings" / "lerobot_v21_av1").rglob("*.mp4")
+    assert sum(1 for _ in read_video(path)) == 393
+    stamps = [stamp for stamp, _ in read_video(path, 5.0)]
+    assert len(stamps) == 66
+    assert stamps[:3] == [0, NS // 5, 2 * NS // 5]
+
+
+def test_every_public_video_is_read(public_data: Path) -> None:
+    videos = sorted(public_data.rglob("*.mp4"))
+    assert len(videos) > 25
+    for path in videos:
+        frames = 0
+        for stamp, picture in read_video(path, 1.0):
+            assert picture.ndim == 3
+            assert stamp >= frames * NS, "a frame on or behind its tick"
+            frames += 1
+        assert frames >= 1, path
