@@ -19,5 +19,5 @@ setup(
     maintainer_email="maintainers@rollout-monitor.dev",
     description="The thin rclpy nodes of rollout-monitor.",
     license="Apache-2.0",
-    entry_points={"console_scripts": [f"{node} = {PACKAGE}.{node}:main" for node in NODES]},
+    entry_points={"console_scripts": [f"{node} = {PACKAGE}.executables:{node}" for node in NODES]},
 )

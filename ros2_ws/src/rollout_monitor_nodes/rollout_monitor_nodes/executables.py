@@ -1,0 +1,41 @@
+"""Where `ros2 run rollout_monitor_nodes ...` enters: the stop signals are held before anything else is imported.
+
+Numeric libraries start threads while they are imported. A thread that was started before the signals are held may get
+them, and there they are lost.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from rollout_monitor_nodes.common import signals
+
+
+def _enter(name: str) -> None:
+    signals.hold()
+    importlib.import_module(f"rollout_monitor_nodes.{name}").main()
+
+
+def prm_node() -> None:
+    """Run prm_node."""
+    _enter("prm_node")
+
+
+def monitor_node() -> None:
+    """Run monitor_node."""
+    _enter("monitor_node")
+
+
+def recorder() -> None:
+    """Run recorder."""
+    _enter("recorder")
+
+
+def replay_node() -> None:
+    """Run replay_node."""
+    _enter("replay_node")
+
+
+def sim_robot_node() -> None:
+    """Run sim_robot_node."""
+    _enter("sim_robot_node")
