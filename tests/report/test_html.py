@@ -219,7 +219,7 @@ def test_metrics_stand_live_beside_final() -> None:
     final, live = made.metrics_final, made.metrics_live
     assert final is not None
     assert live is not None
-    for name in ("mp", "ppl", "cra", "str_", "max_drawdown"):
+    for name in ("mp", "ppl", "tv", "cra", "str_", "max_drawdown"):
         assert f"{getattr(live, name):.2f}{getattr(final, name):.2f}" in re.sub(r"\s", "", text)
     assert "Absent: defined for failures only" in text
     assert f"PPL: {live.ppl:.3f} live, {final.ppl:.3f} final" in text

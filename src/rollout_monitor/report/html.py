@@ -25,6 +25,7 @@ from rollout_monitor.report.pictures import embed
 
 _HERE = Path(__file__).parent
 _HASH_SHOWN = 12
+_LOWEST_LABEL, _HIGHEST_LABEL = 88.0, 9.0  # percent of the chart from its top: a label needs some room to its edge
 _MILESTONES = (("25 %", "mc25", 0.25), ("50 %", "mc50", 0.50), ("75 %", "mc75", 0.75), ("100 %", "mc100", 1.0))
 
 
@@ -45,6 +46,7 @@ def render(report: EpisodeReport, pictures: Mapping[str, bytes | RgbImage] | Pat
     spans = drawing.lay_out_events(events, axis, report.end_ns)
     names = [frame.file for frame in report.key_frames] + [event.evidence for event in events if event.evidence]
     embedded = embed(names, pictures)
+    curve = drawing.draw_curve(report.curve, axis)
     script = _static("episode.js")
     return _template().render(
         report=report,
@@ -52,7 +54,8 @@ def render(report: EpisodeReport, pictures: Mapping[str, bytes | RgbImage] | Pat
         verdict=wording.verdict(report),
         axis=axis,
         ticks=[(left, _tick_label(time)) for left, time in axis.ticks()],
-        curve=drawing.draw_curve(report.curve, axis),
+        curve=curve,
+        depths=_depths(curve),
         speed=drawing.draw_speed(report.speed, axis),
         spans=list(zip(events, spans, strict=True)),
         lanes=max((span.lane + 1 for span in spans), default=0),
@@ -87,6 +90,18 @@ def _json(table: Mapping[str, Any]) -> Markup:
     """JSON that cannot end the script element it stands in."""
     text = json.dumps(table, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704 - escaped here
+
+
+def _depths(curve: drawing.Curve | None) -> list[tuple[drawing.Marker, str, str]]:
+    """(marker, where its label goes, text): below a low point and above the best value so far there is no curve."""
+    labels = []
+    if curve is not None and curve.maximum is not None:
+        labels.append((curve.maximum, "below" if curve.maximum.bottom < _LOWEST_LABEL else "above", "deepest fall"))
+    if curve is not None and curve.current is not None:
+        labels.append(
+            (curve.current, "above" if curve.current.top > _HIGHEST_LABEL else "below", "below the best at the end")
+        )
+    return labels
 
 
 def _tick_label(seconds: float) -> str:

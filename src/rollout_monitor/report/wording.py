@@ -178,6 +178,11 @@ def metric_rows(final: OpdMetrics | None, live: OpdMetrics | None) -> list[Metri
     return rows
 
 
+def short_name(field: str) -> str:
+    """The table's short name of a metric by its name in the record."""
+    return {"max_drawdown": "MDD"}.get(field, field.strip("_").upper())
+
+
 def _superscript(exponent: int) -> str:
     return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
@@ -228,6 +233,14 @@ _METRICS = (
         "higher is better",
         lambda m: m.ppl,
         _travelled,
+    ),
+    _Metric(
+        "TV",
+        "Total variation",
+        "All movement of progress, up and down, added up.",
+        "lower is better",
+        lambda m: m.tv,
+        lambda m: f"A climb to {number(m.mp)} without any fall takes {number(m.mp)}.",
     ),
     _Metric(
         "CRA",
