@@ -104,6 +104,9 @@ def test_where_lower_is_better_the_lower_is_better() -> None:
     assert cra.difference < 0.0
     assert cra.a_better == 1.0
     assert [r.policy for r in rank(rollouts)] == ["calm", "wild"]
+    halting = [0.0, 0.5, 0.5, 0.5, 1.0]
+    rollouts = [r for task in ("t0", "t1") for r in made(task, "brisk", STRAIGHT) + made(task, "halting", halting)]
+    assert compare(rollouts, "brisk", "halting")["str"].a_better == 1.0
 
 
 def test_a_comparison_without_pairs_is_absent() -> None:

@@ -70,6 +70,13 @@ def test_a_joint_is_quiet_for_the_refractory_time() -> None:
     assert [round(spike.stamp_ns / S, 1) for spike in watch(effort)] == [5.0, 8.0]
 
 
+def test_a_violent_spike_does_not_hide_the_next() -> None:
+    effort = resting(15.0)
+    effort[6 * RATE : 6 * RATE + 50] += 500.0
+    effort[10 * RATE : 10 * RATE + 50] += 6.0
+    assert [round(spike.stamp_ns / S, 2) for spike in watch(effort)] == [6.0, 10.0]
+
+
 def test_a_lasting_load_becomes_the_new_usual() -> None:
     effort = resting(40.0)
     effort[10 * RATE :] += 6.0
