@@ -1,4 +1,4 @@
-"""A small recording made for the tests: two JPEG cameras, 500 Hz joint states, episode markers, and a curve to match."""
+"""A small recording made for the tests: two JPEG cameras, 500 Hz joint states, markers, and a curve to match."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def make_rollout(
             recording.add_topic(topic, type_name, schema_text_from_share(type_name, PREFIXES))
             recording.write(topic, stamp_ns, stamp_ns, raw)
     curve = folder.parent / f"{folder.name}.csv"
-    rows = [(start_ns + round(k * 0.05 * NS), min(1.0, 1.25 * k * 0.05 / seconds)) for k in range(round(seconds / 0.05))]
+    times = [k * 0.05 for k in range(round(seconds / 0.05))]
+    rows = [(start_ns + round(t * NS), min(1.0, 1.25 * t / seconds)) for t in times]
     curve.write_text("stamp_ns,progress\n" + "".join(f"{stamp},{value:.4f}\n" for stamp, value in rows))
     return Rollout(folder, curve, episode_id, start_ns, end_ns, joint_count, frame_count)
 

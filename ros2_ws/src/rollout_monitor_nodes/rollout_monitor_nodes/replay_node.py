@@ -48,7 +48,7 @@ class ReplayNode(Node):  # type: ignore[misc]
         self._names: dict[str, str] = {}
         self._publishers_by_topic: dict[str, Any] = {}
         self._stamped: dict[str, bool] = {}
-        self._clock: Any = None
+        self._clock_publisher: Any = None
         self._halt = threading.Event()
         self._thread = threading.Thread(target=self._play_and_end, name="player", daemon=True)
         self.sent = 0
@@ -69,8 +69,9 @@ class ReplayNode(Node):  # type: ignore[misc]
             self._publishers_by_topic[topic.name] = self.create_publisher(
                 import_type(topic.type), self._names[topic.name], _offer(topic)
             )
+        self._wanted = parse_wanted(self.settings.wait_for, self._names)
         if self.settings.clock:
-            self._clock = make_publisher(self, CLOCK)
+            self._clock_publisher = make_publisher(self, CLOCK)
         self._thread.start()
 
     def stop(self, reason: str) -> None:  # noqa: ARG002
@@ -108,9 +109,8 @@ class ReplayNode(Node):  # type: ignore[misc]
         return f"/{prefix}{topic}" if prefix else topic
 
     def _wait_for_subscribers(self) -> None:
-        wanted = parse_wanted(self.settings.wait_for, self._names)
         wait = SubscriberWait(
-            wanted,
+            self._wanted,
             lambda topic: self._publishers_by_topic[topic].get_subscription_count(),
             settle_s=self.settings.settle_s,
             timeout_s=self.settings.wait_for_subscribers_s,
@@ -148,7 +148,7 @@ class ReplayNode(Node):  # type: ignore[misc]
         start_ns, end_ns = self._bag.start_ns or 0, self._bag.end_ns or 0
         span_ns = end_ns - start_ns + LOOP_GAP_NS
         due: Iterable[Due] = laps(self._one_pass, span_ns, self.settings.loop)
-        if self._clock is not None:
+        if self._clock_publisher is not None:
             due = with_clock(due, round(_NS / self.settings.clock_hz))
         shift_ns = int(self.get_clock().now().nanoseconds) - start_ns if self.settings.restamp else 0
         pacer = Pacer(self.settings.rate, time.monotonic_ns, self._halt)
@@ -160,7 +160,7 @@ class ReplayNode(Node):  # type: ignore[misc]
             if not pacer.wait(one.time_ns):
                 break
             if one.message is None:
-                self._clock.publish(Clock(clock=Time(nanoseconds=one.time_ns + shift_ns).to_msg()))
+                self._clock_publisher.publish(Clock(clock=Time(nanoseconds=one.time_ns + shift_ns).to_msg()))
             else:
                 self._publish(one.message, shift_ns + one.lap * span_ns, one.lap)
         self.get_logger().info(

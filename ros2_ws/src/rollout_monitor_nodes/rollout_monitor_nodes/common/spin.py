@@ -17,7 +17,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from rollout_monitor.errors import InputError, RolloutMonitorError
-from rollout_monitor_nodes.common import signals
+from rollout_monitor_nodes.common.signals import StopSignals, catch
 
 FOREVER_S = 1e9
 """A time-out for spinning. The EventsExecutor spins without work and dispatches nothing when it gets no time-out."""
@@ -70,18 +70,18 @@ def run(name: str, make_node: Callable[[], Any], args: list[str] | None = None) 
     Returns:
         The process's exit code.
     """
-    signals.hold()
+    signals = catch()
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except Exception as error:  # rcl raises several unrelated types for wrong arguments and parameter files
         return _complain(name, error)
     try:
-        return _run(name, make_node)
+        return _run(name, make_node, signals)
     finally:
         rclpy.try_shutdown()
 
 
-def _run(name: str, make_node: Callable[[], Any]) -> int:
+def _run(name: str, make_node: Callable[[], Any], signals: StopSignals) -> int:
     try:
         node = make_node()
     except (InputError, RolloutMonitorError) as error:

@@ -1,0 +1,207 @@
+"""Real nodes in processes of their own, on a domain of their own, and a node in the test that listens.
+
+Nothing here sleeps for luck: everything waits for a condition with a deadline, and on failure the logs are shown.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.signals import SignalHandlerOptions
+from rclpy.subscription import Subscription
+from rollout_monitor_nodes.common.qos import PROFILES
+from rollout_monitor_nodes.common.types import import_type
+
+DEADLINE_S = 30.0
+"""For what should take a second: a loaded machine must not fail a test."""
+
+T = TypeVar("T")
+
+
+class TimeoutInTestError(AssertionError):
+    """A condition did not come true in time."""
+
+
+def until(
+    what: str, check: Callable[[], T], deadline_s: float = DEADLINE_S, pump: Callable[[], None] | None = None
+) -> T:
+    """Wait until ``check`` gives something true, and return it."""
+    end_s = time.monotonic() + deadline_s
+    while True:
+        found = check()
+        if found:
+            return found
+        if time.monotonic() > end_s:
+            raise TimeoutInTestError(f"not within {deadline_s:g} s: {what}")
+        if pump is None:
+            time.sleep(0.02)
+        else:
+            pump()
+
+
+@dataclass
+class Process:
+    """One node that was started."""
+
+    name: str
+    popen: subprocess.Popen[bytes]
+    log: Path
+
+    def signal(self, number: signal.Signals) -> None:
+        self.popen.send_signal(number)
+
+    def wait(self, deadline_s: float = DEADLINE_S) -> int:
+        """Its exit code."""
+        return self.popen.wait(deadline_s)
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def said(self, words: str, deadline_s: float = DEADLINE_S) -> None:
+        """Wait until the log holds the words."""
+        until(f"{self.name} says {words!r}", lambda: words in self.text or self._fail_if_dead(words), deadline_s)
+
+    def _fail_if_dead(self, words: str) -> bool:
+        if self.popen.poll() is not None and words not in self.text:
+            raise AssertionError(
+                f"{self.name} ended with {self.popen.returncode} before it said {words!r}:\n{self.text}"
+            )
+        return False
+
+
+@dataclass
+class Heard:
+    """What the test's own node received on one topic."""
+
+    subscription: Subscription
+    messages: list[Any] = field(default_factory=list)
+    times_s: list[float] = field(default_factory=list)
+
+
+class Graph:
+    """A ROS graph of a test's own: start nodes, listen, call; `close` ends everything that was started here."""
+
+    def __init__(self, folder: Path, domain: int) -> None:
+        self.folder = folder
+        self.domain = domain
+        self.processes: list[Process] = []
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+        self.node = Node("test_probe", context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+
+    # --- processes ----------------------------------------------------------------------------------------------
+
+    def start(self, node: str, *, namespace: str = "", name: str = "", **parameters: object) -> Process:
+        """Start a node of rollout_monitor_nodes; parameters by name, a dot in a name written as two underscores."""
+        arguments = []
+        for key, value in parameters.items():
+            arguments += ["-p", f"{key.replace('__', '.')}:={yaml_text(value)}"]
+        if namespace:
+            arguments += ["-r", f"__ns:={namespace}"]
+        command = [sys.executable, "-m", f"rollout_monitor_nodes.{node}", "--ros-args", *arguments]
+        return self.start_command(name or node, command)
+
+    def start_command(self, name: str, command: list[str]) -> Process:
+        """Start anything in this graph's domain."""
+        log = self.folder / f"{len(self.processes):02d}_{name}.log"
+        env = {
+            **os.environ,
+            "ROS_DOMAIN_ID": str(self.domain),
+            "PYTHONUNBUFFERED": "1",
+            "ROS_LOG_DIR": str(self.folder),
+        }
+        with log.open("wb") as out:
+            popen = subprocess.Popen(
+                command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=env, cwd=self.folder
+            )
+        process = Process(name, popen, log)
+        self.processes.append(process)
+        return process
+
+    def close(self) -> None:
+        """End all processes, first politely, and this graph's node."""
+        for number, wait_s in ((signal.SIGINT, 8.0), (signal.SIGTERM, 3.0), (signal.SIGKILL, 10.0)):
+            running = [process for process in self.processes if process.popen.poll() is None]
+            for process in running:
+                process.signal(number)
+            end_s = time.monotonic() + wait_s
+            while any(process.popen.poll() is None for process in running) and time.monotonic() < end_s:
+                time.sleep(0.02)
+        self.executor.shutdown()
+        self.node.destroy_node()
+        rclpy.shutdown(context=self.context)
+
+    def logs(self) -> str:
+        """The end of every log, for a failed test."""
+        return "\n".join(f"--- {process.log.name}\n{process.text[-6000:]}" for process in self.processes)
+
+    # --- the test's own node ------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Let the test's node receive for a moment."""
+        self.executor.spin_once(timeout_sec=0.02)
+
+    def until(self, what: str, check: Callable[[], T], deadline_s: float = DEADLINE_S) -> T:
+        """Wait for a condition while receiving."""
+        return until(what, check, deadline_s, self.pump)
+
+    def listen(self, topic: str, type_name: str, profile: str | QoSProfile = "RECORDS", raw: bool = False) -> Heard:
+        """Collect what is published on a topic."""
+        heard: Heard
+
+        def on_message(message: Any) -> None:
+            heard.messages.append(message)
+            heard.times_s.append(time.monotonic())
+
+        qos = PROFILES[profile] if isinstance(profile, str) else profile
+        heard = Heard(self.node.create_subscription(import_type(type_name), topic, on_message, qos, raw=raw))
+        return heard
+
+    def publisher(self, topic: str, type_name: str, profile: str | QoSProfile) -> Any:
+        """A publisher of the test's own."""
+        qos = PROFILES[profile] if isinstance(profile, str) else profile
+        return self.node.create_publisher(import_type(type_name), topic, qos)
+
+    def call(self, service: str, type_name: str, **fields: object) -> Any:
+        """Call a service and return its answer."""
+        kind = import_type(type_name)
+        client = self.node.create_client(kind, service)
+        try:
+            self.until(f"service {service}", client.service_is_ready)
+            future = client.call_async(kind.Request(**fields))
+            self.until(f"answer of {service}", future.done)
+            return future.result()
+        finally:
+            self.node.destroy_client(client)
+
+    def subscribers(self, topic: str) -> set[str]:
+        """Names of the nodes that subscribe to a topic."""
+        return {info.node_name for info in self.node.get_subscriptions_info_by_topic(topic)}
+
+    def publishers(self, topic: str) -> set[str]:
+        """Names of the nodes that publish on a topic."""
+        return {info.node_name for info in self.node.get_publishers_info_by_topic(topic)}
+
+
+def yaml_text(value: object) -> str:
+    """A parameter value for the command line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(yaml_text(item) for item in value) + "]"
+    return f'"{value}"' if isinstance(value, str | Path) else str(value)
