@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import yaml
@@ -109,6 +110,19 @@ def test_metadata_is_rosbag2s_version_9(tmp_path: Path) -> None:
     assert {schema.encoding for schema in summary.schemas.values()} == {"ros2msg"}
     assert len(summary.schemas) == 1
     assert sorted(path.name for path in recording.path.iterdir()) == ["lift-7_0.mcap", "metadata.yaml"]
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "none"])
+def test_every_compression_is_read_back(tmp_path: Path, compression: Literal["zstd", "lz4", "none"]) -> None:
+    made = messages(0.5)
+    with EpisodeRecording(tmp_path / "b", compression=compression) as recording:
+        for topic, kind, log_ns, raw in made:
+            recording.add_topic(topic, kind, definition(kind))
+            recording.write(topic, log_ns, log_ns, raw)
+    with AnyReader([recording.path]) as reader:
+        assert [(c.topic, c.msgtype, t, bytes(raw)) for c, t, raw in reader.messages()] == made
+    with open_bag(recording.path) as bag:
+        assert [(m.topic, m.type, m.log_ns, m.raw) for m in bag.messages()] == made
 
 
 def test_an_existing_folder_is_never_touched(tmp_path: Path) -> None:
