@@ -116,12 +116,21 @@ def test_settings_are_those_of_the_two_nodes(write) -> None:
         "    gate: {jump_s: 2}\n    motion: {gripper_joints: [finger]}\n"
         "/**/monitor_node:\n  ros__parameters:\n"
         "    events.stall.window_s: 4.5\n    calibration: ''\n    episodes: kept\n"
+        "    motion.gripper_joints: [finger]\n"
     )
     settings = load_settings(path, "/ur5e")
     assert settings.gate.jump_s == 2.0
-    assert settings.motion.gripper_joints == ("finger",)
+    assert settings.monitor.motion.gripper_joints == ("finger",)
     assert settings.monitor.events.stall.window_s == 4.5
     assert settings.monitor.calibration is None
+
+
+def test_both_nodes_must_judge_the_same_joints(write) -> None:
+    path = write("/**/prm_node:\n  ros__parameters: {motion.gripper_joints: [finger]}\n")
+    with pytest.raises(
+        InputError, match=r"'motion.gripper_joints' is \[finger\] for prm_node and \[\] for monitor_node"
+    ):
+        load_settings(path)
 
 
 @pytest.mark.parametrize(

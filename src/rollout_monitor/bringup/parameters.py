@@ -151,7 +151,6 @@ class EngineSettings(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     gate: GateSettings = GateSettings()
-    motion: MotionSettings = MotionSettings()
     monitor: MonitorSettings = MonitorSettings()
 
 
@@ -198,19 +197,24 @@ def check_engine(
         raise InputError(
             f"{where}: 'gate.{name}' is no parameter of prm_node: it follows from the cameras or the model"
         )
-    fallback = _group(monitor, "motion.")
-    for name in sorted(motion.keys() & fallback.keys()):
-        if motion[name] != fallback[name]:
+    settings = _build(MotionSettings, motion, f"{where}: prm_node", "motion.")
+    fallback = _build(MotionSettings, _group(monitor, "motion."), f"{where}: monitor_node", "motion.")
+    for name in MotionSettings.model_fields:
+        ours, theirs = getattr(settings, name), getattr(fallback, name)
+        if ours != theirs:
             raise InputError(
-                f"{where}: 'motion.{name}' is {motion[name]} for prm_node and {fallback[name]} for monitor_node: "
+                f"{where}: 'motion.{name}' is {_shown(ours)} for prm_node and {_shown(theirs)} for monitor_node: "
                 "both judge the same joints and must agree"
             )
     own = {name: value for name, value in monitor.items() if name.split(".")[0] in MonitorSettings.model_fields}
     return EngineSettings(
         gate=_build(GateSettings, gate, f"{where}: prm_node", "gate."),
-        motion=_build(MotionSettings, motion, f"{where}: prm_node", "motion."),
         monitor=_build(MonitorSettings, own, f"{where}: monitor_node", ""),
     )
+
+
+def _shown(value: object) -> str:
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else f"{value}"
 
 
 def _group(values: Mapping[str, ParameterValue], prefix: str) -> dict[str, ParameterValue]:

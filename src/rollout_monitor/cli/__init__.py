@@ -1,1 +1,1 @@
-
+"""The command line: one module per command, which adds itself to the application in `main`."""

@@ -95,7 +95,7 @@ def _run(
 
     def engine(names: tuple[str, ...]) -> RolloutMonitor:
         gate = settings.gate.model_copy(update={"cameras": names, "rate_hz": model.card.rate_hz})
-        return RolloutMonitor(model, gate, settings.motion, settings.monitor)
+        return RolloutMonitor(model, gate, settings.monitor)
 
     if video:
         assert whole is not None  # noqa: S101 - a video without a task was refused above

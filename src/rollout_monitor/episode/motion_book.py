@@ -16,12 +16,12 @@ class MotionBook:
     Memory grows by 8 bytes per joint and grid row: 30 Hz and 7 joints are 6 MB an hour.
     """
 
-    def __init__(self, start_ns: int) -> None:
+    def __init__(self, start_ns: int, idle_speed: float) -> None:
         self._start_ns = start_ns
+        self._idle_speed = idle_speed
         self._segments: dict[int, tuple[list[int], list[list[float]]]] = {}
         self._last_ns = -1
         self._rate_hz: float | None = None
-        self._idle_speed: float | None = None
         self.joint_names: list[str] = []
 
     def add(self, summary: KinematicSummary, end_ns: int | None) -> None:
@@ -46,7 +46,7 @@ class MotionBook:
         segments = self._matrices()
         if not segments or self._rate_hz is None:
             return None
-        return figures(segments, self._rate_hz, self.joint_names)
+        return figures(segments, self._rate_hz, self.joint_names, self._idle_speed)
 
     def text(self) -> str | None:
         """The figures in words for a VLM prompt (I_phys)."""

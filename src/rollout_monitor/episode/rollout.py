@@ -13,7 +13,6 @@ from rollout_monitor.episode.perception import Output as PerceptionOutput
 from rollout_monitor.episode.pictures import Picture, PictureClock
 from rollout_monitor.episode.settings import GateSettings, MonitorSettings
 from rollout_monitor.images import encode_jpeg
-from rollout_monitor.motion.settings import MotionSettings
 from rollout_monitor.prm.protocol import ProgressModel
 from rollout_monitor.records import CameraHealth, EpisodeMarker, KinematicSummary
 
@@ -28,15 +27,15 @@ class RolloutMonitor:
         self,
         model: ProgressModel,
         gate: GateSettings | None = None,
-        motion: MotionSettings | None = None,
         monitor: MonitorSettings | None = None,
         budget: Callable[[str], float | None] | None = None,
     ) -> None:
         gate = gate or GateSettings(rate_hz=model.card.rate_hz)
+        monitor = monitor or MonitorSettings()
         self._primary = gate.cameras[0]
-        self._perception = Perception(gate, motion or MotionSettings())
+        self._perception = Perception(gate, monitor.motion)
         self._estimator = Estimator(model)
-        self._monitor = Monitor(monitor or MonitorSettings(), budget)
+        self._monitor = Monitor(monitor, budget)
         self._picture_clock = PictureClock()
 
     @property

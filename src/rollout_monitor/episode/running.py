@@ -45,7 +45,7 @@ class RunningEpisode:
         self._log = EventLog(marker.episode_id)
         self._detectors = Detectors(settings.events, self._log, marker.stamp_ns, budget_s)
         self._curve = CurveBook(settings.opd)
-        self._motion = MotionBook(marker.stamp_ns)
+        self._motion = MotionBook(marker.stamp_ns, settings.motion.idle_speed)
         self._cameras: dict[str, CameraHealth] = {}
         self._newest: ProgressEstimate | None = None
         self._summary: KinematicSummary | None = None
@@ -235,16 +235,12 @@ class RunningEpisode:
         wanted: list[tuple[int, str, int | None]] = [(self._marker.stamp_ns, "start", None)]
         count = self._settings.peak_pictures
         span = end_ns - self._marker.stamp_ns
-        wanted += [
-            (self._marker.stamp_ns + span * i // (count + 1), "on the way", None) for i in range(1, count + 1)
-        ]
+        wanted += [(self._marker.stamp_ns + span * i // (count + 1), "on the way", None) for i in range(1, count + 1)]
         if len(self._curve):
             raw = self._curve.raw
             wanted.append((self._curve.stamps_ns[raw.index(max(raw))], "highest progress", None))
         wanted.append((end_ns, "end", None))
-        wanted += [
-            (event.onset_ns, event.kind.value, event.event_id) for event in self._log.events
-        ]
+        wanted += [(event.onset_ns, event.kind.value, event.event_id) for event in self._log.events]
         frames: dict[str, KeyFrame] = {}
         pictures: dict[str, bytes] = {}
         evidence: dict[int, str] = {}

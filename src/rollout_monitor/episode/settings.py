@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from rollout_monitor.curve.settings import OpdSettings
 from rollout_monitor.events.settings import EventSettings, Settings
+from rollout_monitor.motion.settings import MotionSettings
 
 CameraName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=64)]
 
@@ -48,6 +49,7 @@ class MonitorSettings(Settings):
 
     opd: OpdSettings = OpdSettings()
     events: EventSettings = EventSettings()
+    motion: MotionSettings = MotionSettings()
     robot: str = Field(default="", max_length=200, description="name of the robot, for the report")
     status_period_s: float = Field(default=0.1, gt=0.0, le=10.0, description="a status every so often, stream time")
     merge_wait_s: float = Field(
