@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -183,15 +184,22 @@ def test_model_late_then_lost_also_when_it_never_answers() -> None:
     assert inputs.model_silent(4 * NS, NS // 2, 0, limits, lost=True).severity is Severity.ERROR
 
 
-def judged(progress: list[float], chance: list[float | None] | None = None, label: Label | None = None) -> Outcome:
+def judged(
+    progress: list[float],
+    chance: list[float | None] | None = None,
+    label: Label | None = None,
+    by: Literal["progress", "probability"] = "progress",
+) -> Outcome:
     chances = chance or [None] * len(progress)
-    return decide(stamps(len(progress)), progress, chances, label, OutcomeSettings()).outcome
+    return decide(stamps(len(progress)), progress, chances, label, OutcomeSettings(decide_by=by)).outcome
 
 
-def test_outcome_order_label_model_progress() -> None:
+def test_a_label_wins_then_what_the_settings_name() -> None:
     assert judged([0.1] * 10, label=Label.SUCCESS) is Outcome.SUCCESS
-    assert judged([0.95] * 10, [0.1] * 10) is Outcome.FAILURE
-    assert judged([0.5] * 10, [0.9] * 10) is Outcome.SUCCESS
+    assert judged([0.95] * 10, [0.1] * 10) is Outcome.SUCCESS
+    assert judged([0.95] * 10, [0.1] * 10, by="probability") is Outcome.FAILURE
+    assert judged([0.5] * 10, [0.9] * 10, by="probability") is Outcome.SUCCESS
+    assert judged([0.5] * 10, by="probability") is Outcome.FAILURE, "no probability: progress decides"
     assert judged([0.95] * 10) is Outcome.SUCCESS
     assert judged([]) is Outcome.UNDECIDED
 

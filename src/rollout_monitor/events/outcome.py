@@ -23,7 +23,7 @@ def decide(
     *,
     calibrated: bool = False,
 ) -> OutcomeDecision:
-    """Decide the outcome: a given label wins, then the model's success probability, then progress itself.
+    """Decide the outcome: a given label wins, then what ``settings.decide_by`` names.
 
     The last ``settings.window_s`` before the last sample decides, by its median: what was reached and lost again is
     not a success.
@@ -47,7 +47,7 @@ def decide(
     chance = median(given) if given else None
     if (decision := _labelled(label, chance)) is not None:
         return decision
-    if chance is not None:
+    if chance is not None and settings.decide_by == "probability":
         good = chance >= settings.probability_threshold
         return OutcomeDecision(
             outcome=Outcome.SUCCESS if good else Outcome.FAILURE,
@@ -62,6 +62,7 @@ def decide(
     return OutcomeDecision(
         outcome=Outcome.SUCCESS if good else Outcome.FAILURE,
         decided_by="progress",
+        probability=chance,
         calibrated=calibrated,
         reason=f"progress over the last {settings.window_s:g} s is {level:.0%} "
         f"({'at or above' if good else 'below'} {settings.progress_threshold:.0%})",

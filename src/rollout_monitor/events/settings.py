@@ -6,6 +6,8 @@ says which of the two was used.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
@@ -65,6 +67,9 @@ class PlateauSettings(Settings):
 class OutcomeSettings(Settings):
     """SUCCESS / FAILURE: how the end is judged when nobody labelled it."""
 
+    decide_by: Literal["progress", "probability"] = Field(
+        default="progress", description="what decides: progress, or the model's success probability where it gives one"
+    )
     progress_threshold: float = Field(
         default=0.9, gt=0.0, le=1.0, description="median progress over the last window_s that counts as success"
     )
