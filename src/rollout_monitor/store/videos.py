@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -42,14 +43,14 @@ def read_video(path: Path | str, rate_hz: float | None = None) -> Iterator[tuple
 
 def _frames(path: Path, rate: Fraction | None) -> Iterator[tuple[int, RgbImage]]:
     decoded, next_tick = 0, 0
+    first: Fraction | None = None
+    last = Fraction(-1)
     try:
         with av.open(str(path)) as container:
             if not container.streams.video:
                 raise InputError(f"{path}: expected a video, but it has no video stream")
             stream = container.streams.video[0]
             stream.thread_type = "AUTO"
-            first: Fraction | None = None
-            last: Fraction | None = None
             for frame in container.decode(stream):
                 decoded += 1
                 if frame.pts is None or frame.time_base is None:
@@ -57,7 +58,7 @@ def _frames(path: Path, rate: Fraction | None) -> Iterator[tuple[int, RgbImage]]
                 seconds = frame.pts * frame.time_base
                 first = seconds if first is None else first
                 since = seconds - first
-                if last is not None and since <= last:
+                if since <= last:
                     continue
                 last = since
                 if rate is not None:
@@ -66,13 +67,26 @@ def _frames(path: Path, rate: Fraction | None) -> Iterator[tuple[int, RgbImage]]
                     next_tick = int(since * rate) + 1
                 picture = np.ascontiguousarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
                 yield ceil(since * _NS), picture
-            announced = stream.frames
+            missing_s = _missing(stream, decoded, last)
     except av.error.FFmpegError as error:
         raise InputError(f"{path}: after {decoded} frames: {_reason(error)}") from error
     if decoded == 0:
         raise InputError(f"{path}: the video has no frames that can be decoded")
-    if announced > decoded:
-        raise InputError(f"{path}: cut short: {decoded} of {announced} frames are there; copy the file again")
+    if missing_s > 0:
+        raise InputError(f"{path}: cut short: the last {missing_s:.1f} s are not there; copy the file again")
+
+
+def _missing(stream: Any, decoded: int, last: Fraction) -> float:
+    """Seconds of video that the file announces and does not have; 0 where it is whole.
+
+    A trimmed video announces frames that its edit list hides, so fewer frames alone mean nothing: the time must be
+    missing too.
+    """
+    if stream.duration is None or decoded == 0 or stream.frames <= decoded:
+        return 0.0
+    step = last / max(decoded - 1, 1)
+    missing = stream.duration * stream.time_base - last - step
+    return float(missing) if missing > step else 0.0
 
 
 def _reason(error: Exception) -> str:
