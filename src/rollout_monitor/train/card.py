@@ -55,12 +55,12 @@ def ask_all(network: Network, vocabulary: Vocabulary, rollouts: Sequence[Rollout
 
 
 def calibrate(network: Network, vocabulary: Vocabulary, rollouts: Sequence[Rollout]) -> float:
-    """Set the temperature to the smallest at which the 90 % interval covers 90 % of the validation frames."""
+    """Set the temperature to the smallest tried at which the 90 % interval covers 90 % of the validation frames."""
     network.head.temperature.fill_(1.0)
     answers = ask_all(network, vocabulary, rollouts)
     words = {rollout.meta.id: vocabulary.encode(rollout.meta.text)[0] for rollout in rollouts}
     outputs = [run_head(network, rollout, words[rollout.meta.id]) for rollout in rollouts]
-    temperatures = np.geomspace(0.6, 4.0, 40)
+    temperatures = np.geomspace(0.3, 4.0, 50)
     for temperature in temperatures:
         warmed = [_warm(answer, output, float(temperature)) for answer, output in zip(answers, outputs, strict=True)]
         if figures.COVERAGE(warmed) >= COVERAGE:

@@ -17,7 +17,9 @@ from rollout_monitor.sim.tasks import TASKS, Task, get_task
 from rollout_monitor.train.features import Rollout
 from rollout_monitor.train.phrases import draw
 
-OTHER_TASK_SHARE = 0.35
+OTHER_TASK_SHARE = 0.45
+OPPOSITE_SHARE = 0.75
+"""Of the other tasks, how often the one with the roles swapped: only the order of the words tells that pair apart."""
 NO_WRIST_SHARE = 0.15
 WRIST_LOST_SHARE = 0.05
 PLAIN_SHARE = 0.35
@@ -110,7 +112,7 @@ def make_batch(
     for row, rollout in enumerate(rollouts):
         tasks = tasks_that_fit(rollout)
         other = len(tasks) > 1 and rng.random() < OTHER_TASK_SHARE
-        task = tasks[int(rng.integers(1, len(tasks)))] if other else tasks[0]
+        task = _other(rng, tasks) if other else tasks[0]
         texts.append(vocabulary.encode(draw(rng, task))[0])
         path = playback(rng, len(rollout.states), steps)
         count = len(path)
@@ -125,6 +127,13 @@ def make_batch(
     pooled *= 1.0 + NOISE * rng.standard_normal(pooled.shape, dtype=np.float32)
     words, lengths = pad(texts)
     return Batch(pooled, grid, present, words, lengths, progress, done, direction, valid)
+
+
+def _other(rng: np.random.Generator, tasks: list[Task]) -> Task:
+    own, *others = tasks
+    opposite = [task for task in others if task.base is not None and task.base == own.moving]
+    chosen = opposite if opposite and rng.random() < OPPOSITE_SHARE else others
+    return chosen[int(rng.integers(len(chosen)))]
 
 
 def _lose_wrist(rng: np.random.Generator, present: npt.NDArray[np.float32]) -> None:
