@@ -57,7 +57,10 @@ def _rows() -> list[dict[str, Any]]:
 def _print(rows: list[dict[str, Any]]) -> None:
     console = Console()
     for row in rows:
-        table = Table(title=f"{row['model']}: {row['about']}", title_justify="left", show_header=False)
+        console.print(f"[bold]{row['model']}[/bold]: {row['about']}", highlight=False)
+        table = Table(show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
         if "error" in row:
             table.add_row("error", row["error"], style="red")
         for key, value in row.get("card", {}).items():
@@ -66,4 +69,5 @@ def _print(rows: list[dict[str, Any]]) -> None:
             table.add_row("folder", row["folder"])
         for file, digest in row.get("files", {}).items():
             table.add_row(file, f"SHA-256 {digest}")
-        console.print(table)
+        if table.row_count:
+            console.print(table)

@@ -1,0 +1,9 @@
+"""`python -m rollout_monitor.train`: trains the embedded model; see `rollout_monitor.train.embedded`."""
+
+from __future__ import annotations
+
+import sys
+
+from rollout_monitor.train.embedded import main
+
+sys.exit(main())
