@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,7 @@ from rollout_monitor.errors import InputError, StoreError
 from rollout_monitor.images import encode_jpeg
 from rollout_monitor.records import EpisodeReport, Label
 from rollout_monitor.store import episodes, index
-from rollout_monitor.store.episodes import EpisodeStore, PartlyStoredError
+from rollout_monitor.store.episodes import EpisodeRow, EpisodeStore, PartlyStoredError
 from rollout_monitor.store.labels import LabelFact
 
 
@@ -220,6 +221,27 @@ def test_a_missing_index_is_made(store: EpisodeStore) -> None:
     (store.root / "index.sqlite").unlink()
     store.write(interrupted_report(), {})
     assert len(store.list()) == 3
+
+
+def test_rows_added_while_reindexing_stay(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.write(success_report(), {})
+    real = store._rows_from_folders
+
+    def listed_before_another_came(problems: list[str]) -> list[EpisodeRow]:
+        rows = list(real(problems))
+        EpisodeStore(store.root).write(failure_report(), {})
+        return rows
+
+    monkeypatch.setattr(store, "_rows_from_folders", listed_before_another_came)
+    store.reindex()
+    assert {row.folder for row in store.list()} == {"stack-0007", "lift-0031"}
+
+
+def test_rows_of_removed_folders_go(store: EpisodeStore) -> None:
+    shutil.rmtree(store.write(success_report(), {}))
+    store.write(failure_report(), {})
+    store.reindex()
+    assert [row.folder for row in store.list()] == ["lift-0031"]
 
 
 def test_reindex_tells_what_it_could_not_read(store: EpisodeStore) -> None:
