@@ -23,7 +23,7 @@ from rollout_monitor.bringup.stack import RESPAWN_LIMIT, Process, find_executabl
 from rollout_monitor.errors import InputError
 
 EXIT_USAGE = 2
-"""A node's exit code for wrong parameters: starting it again would not help."""
+"""A node's exit code for wrong parameters or a missing file: starting it again would not help."""
 
 _ASKED_TO_STOP = (0, -signal.SIGINT, 128 + signal.SIGINT)
 _ESCALATION = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
@@ -230,7 +230,7 @@ class Supervisor:
             self._exit = 1
 
     def _give_up(self, process: Process, code: int, restarts: int) -> None:
-        why = " (wrong parameters; see its line above)" if code == EXIT_USAGE else ""
+        why = " (it cannot run like this; see its line above)" if code == EXIT_USAGE else ""
         tries = f" after {restarts} restarts" if restarts else ""
         self._printer.news(f"{process.name} {ended(code)}{why}{tries}", bad=True)
         if process.required:

@@ -82,16 +82,15 @@ def demo(
 
 
 def _play(bags: Path, folder: Path, live: bool, log: IO[str]) -> list[EpisodeReport]:
-    up = [*_cli("up"), "--namespace", NAMESPACE, "--episodes", str(folder)]
+    up = [sys.executable, "-m", "rollout_monitor", "up", "--namespace", NAMESPACE, "--episodes", str(folder)]
     up += ["--params-file", str(bags / "params.yaml")]
     for camera in CAMERAS:
         up += ["--camera", camera]
-    watch = [sys.executable, "-m", "rollout_monitor_nodes.watch", "--ros-args", "-r", f"__ns:={NAMESPACE}"]
-    watch += ["-p", f"reports:={len(ATTEMPTS)}"]
+    watch = [*_node("watch"), "-r", f"__ns:={NAMESPACE}", "-p", f"reports:={len(ATTEMPTS)}"]
     reports = []
     with _running(up, log) as stack, _running(watch, None) as viewer:
         for attempt in ATTEMPTS:
-            known = set(folder.glob("*/report.json"))
+            known = _kept(folder)
             with _running(_source(attempt, bags, live), log) as source:
                 _wait_for_end(source, stack, attempt.title, folder)
             reports.append(_wait_for_report(known, stack, attempt.title, folder))
@@ -103,17 +102,17 @@ def _play(bags: Path, folder: Path, live: bool, log: IO[str]) -> list[EpisodeRep
 
 
 def _source(attempt: Attempt, bags: Path, live: bool) -> list[str]:
-    if not live:
-        return [*_cli("replay"), str(bags / attempt.bag)]
-    parameters = {"task": attempt.task, "mode": attempt.mode, "seed": attempt.seed}
-    command = [sys.executable, "-m", "rollout_monitor_nodes.sim_robot_node", "--ros-args", "-r", f"__ns:={NAMESPACE}"]
+    parameters: dict[str, str | int] = {"bag": str(bags / attempt.bag)}
+    if live:
+        parameters = {"task": attempt.task, "mode": attempt.mode, "seed": attempt.seed}
+    command = [*_node("sim_robot_node" if live else "replay_node"), "-r", f"__ns:={NAMESPACE}"]
     for name, value in parameters.items():
         command += ["-p", f"{name}:={value}"]
     return command
 
 
-def _cli(command: str) -> list[str]:
-    return [sys.executable, "-m", "rollout_monitor", command]
+def _node(name: str) -> list[str]:
+    return [sys.executable, "-m", f"rollout_monitor_nodes.{name}", "--ros-args"]
 
 
 @contextmanager
@@ -150,11 +149,16 @@ def _wait_for_report(known: set[Path], stack: subprocess.Popen[str], title: str,
     deadline = time.monotonic() + _REPORT_WAIT_S
     while time.monotonic() < deadline:
         _check_stack(stack, folder)
-        fresh = set(folder.glob("*/report.json")) - known
+        fresh = _kept(folder) - known
         if fresh:
             return EpisodeReport.model_validate_json(fresh.pop().read_text(encoding="utf-8"))
         time.sleep(0.05)
     raise RolloutMonitorError(f"no report of '{title}' within {_REPORT_WAIT_S:.0f} s: see {folder}/stack.log")
+
+
+def _kept(folder: Path) -> set[Path]:
+    """Reports that are whole: a folder that is being written has a hidden name."""
+    return {path for path in folder.glob("*/report.json") if not path.parent.name.startswith(".")}
 
 
 def _check_stack(stack: subprocess.Popen[str], folder: Path) -> None:

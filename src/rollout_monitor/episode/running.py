@@ -137,12 +137,13 @@ class RunningEpisode:
         """The operator's line."""
         newest, summary, seen = self._newest, self._summary, len(self._curve) > 0
         opd = self._curve.opd
+        now_ns = self.stream_ns if self.end is None else min(self.stream_ns, self.end.stamp_ns)
         return MonitorStatus(
             stamp_ns=self.stream_ns,
             episode_id=self.episode_id,
             state=state or EpisodeState.RUNNING,
             task=self._marker.task,
-            elapsed_s=max(0.0, (self.stream_ns - self._marker.stamp_ns) / _NS),
+            elapsed_s=max(0.0, (now_ns - self._marker.stamp_ns) / _NS),
             progress=self._live if seen else None,
             progress_raw=newest.progress if newest else None,
             lower=newest.lower if newest else None,

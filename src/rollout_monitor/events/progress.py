@@ -15,7 +15,8 @@ _NS = 1_000_000_000
 class StallDetector:
     """Progress stands while the task is not finished.
 
-    The finding says whether the arm was MOVING (working without effect) or STILL (frozen) through most of the stretch.
+    The finding says whether the arm is MOVING (working without effect) or STILL (frozen), by the later half of the
+    window: an arm that has just frozen counts as frozen.
     """
 
     def __init__(self, settings: StallSettings) -> None:
@@ -23,16 +24,13 @@ class StallDetector:
         self._window_ns = round(settings.window_s * _NS)
         self._window = RangeWindow(self._window_ns)
         self._since_ns: int | None = None
-        self._motion: deque[tuple[int, bool]] = deque()  # within the window; what came earlier is in the counts
-        self._moving = _MovingShare()
+        self._motion: deque[tuple[int, bool]] = deque()
 
     def update_motion(self, stamp_ns: int, moving: bool) -> None:
         """Take the arm's state from the joint stream."""
         self._motion.append((stamp_ns, moving))
-        while self._motion[0][0] < stamp_ns - self._window_ns:
+        while self._motion[0][0] < stamp_ns - self._window_ns // 2:
             self._motion.popleft()
-        if self._since_ns is not None:
-            self._moving.add(moving)
 
     def suspend(self) -> None:
         """Forget the stretch: the pictures cannot be trusted now (camera lost, frozen or dark)."""
@@ -49,43 +47,20 @@ class StallDetector:
             return Finding(stamp_ns, None, over=moved, reason=f"progress moves again, at {progress:.0%}")
         if self._since_ns is None:
             self._since_ns = stamp_ns - self._window_ns
-            self._moving = _MovingShare()
-            for _, moving in self._motion:
-                self._moving.add(moving)
         stood_s = (stamp_ns - self._since_ns) / _NS
-        values = {"progress": progress, "stood_s": stood_s}
-        if self._moving.share is not None:
-            values["moving_share"] = self._moving.share
+        words, values = "", {"progress": progress, "stood_s": stood_s}
+        if self._motion:
+            share = sum(moving for _, moving in self._motion) / len(self._motion)
+            words = ", arm MOVING without effect" if share >= 0.5 else ", arm STILL"
+            values["moving_share"] = share
         return Finding(
             stamp_ns,
             Severity.ERROR if stood_s >= self._settings.error_after_s else Severity.WARN,
             over=False,
             onset_ns=self._since_ns,
-            reason=f"no progress for {stood_s:.1f} s at {progress:.0%}{self._moving.words}",
+            reason=f"no progress for {stood_s:.1f} s at {progress:.0%}{words}",
             values=values,
         )
-
-
-class _MovingShare:
-    """Share of joint summaries that said the arm was moving."""
-
-    def __init__(self) -> None:
-        self._moving = 0
-        self._all = 0
-
-    def add(self, moving: bool) -> None:
-        self._all += 1
-        self._moving += moving
-
-    @property
-    def share(self) -> float | None:
-        return self._moving / self._all if self._all else None
-
-    @property
-    def words(self) -> str:
-        if self.share is None:
-            return ""
-        return ", arm MOVING without effect" if self.share >= 0.5 else ", arm STILL"
 
 
 class DrawdownDetector:
