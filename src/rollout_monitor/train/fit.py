@@ -26,8 +26,8 @@ SOFTNESS = 0.012
 class FitSettings:
     """How long and how: steps of ``batch`` sequences of ``length`` frames."""
 
-    steps: int = 1400
-    batch: int = 12
+    steps: int = 1100
+    batch: int = 10
     length: int = 48
     learning_rate: float = 1.5e-3
     weight_decay: float = 0.02

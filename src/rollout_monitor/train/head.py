@@ -70,7 +70,7 @@ class ViewReader(nn.Module):  # type: ignore[misc]
 
     def forward(self, pooled: torch.Tensor, grid: torch.Tensor, task: torch.Tensor) -> torch.Tensor:
         """See the class; ``task`` is (n, task)."""
-        cells = grid.flatten(2).transpose(1, 2)
+        cells = grid.flatten(2).transpose(1, 2).contiguous()
         # Nine tenths of the arithmetic is here; bfloat16 makes training several times faster, the export is float32.
         with torch.autocast("cpu", torch.bfloat16, enabled=self.training):
             local = self.local(cells)
