@@ -160,6 +160,8 @@ def check_machine(layout: Layout, environ: Mapping[str, str]) -> None:
                 f"{PYTHON} does not see rclpy of the sourced {layout.distro}: "
                 "name the interpreter that ROS uses: make setup PYTHON=/usr/bin/python3"
             )
+        if importlib.util.find_spec("colcon_core") is None:
+            raise SetupError("colcon is missing: sudo apt-get install python3-colcon-common-extensions")
     elif sys.platform != "linux" or platform.machine() != "x86_64":
         raise SetupError(
             f"ROS 2 wheels exist for x86_64 Linux only, this is {platform.machine()} {sys.platform}: "

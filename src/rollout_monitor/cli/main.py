@@ -6,7 +6,6 @@ A named command is the only one that is imported, so that a long-running one hol
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -19,13 +18,11 @@ from rollout_monitor.errors import InputError, RolloutMonitorError
 COMMANDS = (
     "demo",
     "up",
-    "replay",
     "evaluate",
     "metrics",
     "kinematics",
     "report",
     "models",
-    "doctor",
     "sim",
 )
 """In the order of `--help`."""
@@ -44,8 +41,7 @@ def build_app(wanted: Sequence[str] = COMMANDS) -> typer.Typer:
     )
     app.callback(help=_ABOUT)(_options)
     for name in wanted:
-        if importlib.util.find_spec(f"rollout_monitor.cli.{name}"):
-            importlib.import_module(f"rollout_monitor.cli.{name}").register(app)
+        importlib.import_module(f"rollout_monitor.cli.{name}").register(app)
     return app
 
 
