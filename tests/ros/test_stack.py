@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from conftest import open_graph
+from rollout_monitor_nodes.common.conversions import joint_health_from_msg
 from rosbags.highlevel import AnyReader
 from stack import NAMESPACE, Stack
-from synthetic import Rollout, make_rollout
+from synthetic import NS, START_NS, Rollout, make_rollout
 from test_replay import without_padding
 
 from rollout_monitor.cli.offline import choose_sources, run_bag
@@ -84,8 +85,10 @@ def test_live_and_offline_agree(stack: Stack, rollout: Rollout, offline: Episode
 
 
 def test_no_joint_state_is_lost_at_500_hz(stack: Stack, rollout: Rollout) -> None:
-    assert stack.kinematics.messages[-1].health.received == rollout.joint_messages
-    assert stack.kinematics.messages[-1].health.gaps == 0
+    health = joint_health_from_msg(stack.kinematics.messages[-1].health)
+    assert health.last_stamp_ns is not None and health.last_stamp_ns > rollout.end_ns
+    assert health.received == (health.last_stamp_ns - START_NS) * 500 // NS + 1
+    assert (health.used, health.gaps, health.clock_jumps) == (health.received, 0, 0)
 
 
 def test_the_live_line_followed_the_attempt(stack: Stack) -> None:

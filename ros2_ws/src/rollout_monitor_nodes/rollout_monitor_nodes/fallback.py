@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from rollout_monitor.episode.perception import END_GRACE_S
 from rollout_monitor.motion.settings import MotionSettings
 from rollout_monitor.motion.stream import JointStream
 from rollout_monitor.records import EpisodeMarker, KinematicSummary
+
+MATCH_S = 1.0
 
 
 class SegmentNumbers:
@@ -37,7 +40,11 @@ class SegmentNumbers:
 class FallbackJoints:
     """A joint stream for one running episode."""
 
-    def __init__(self, settings: MotionSettings, running: EpisodeMarker) -> None:
+    def __init__(
+        self, settings: MotionSettings, running: EpisodeMarker, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock_s = clock_s
+        self._began_s = clock_s()
         self._stream = JointStream(settings)
         self._stream.begin_episode(running.episode_id, running.stamp_ns)
         self._end_ns: int | None = None
@@ -46,10 +53,9 @@ class FallbackJoints:
         """The episode ended at this stamp; messages from before it may still be on their way."""
         self._end_ns = stamp_ns
 
-    @property
-    def ending(self) -> bool:
-        """Whether the end is known and the last summary is still owed."""
-        return self._end_ns is not None
+    def was_given_time(self) -> bool:
+        """Whether joint states would have come by now, if there were any: a subscription takes a moment to match."""
+        return self._clock_s() - self._began_s >= MATCH_S
 
     def add(
         self,

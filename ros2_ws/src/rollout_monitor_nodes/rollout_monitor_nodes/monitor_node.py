@@ -78,6 +78,7 @@ class MonitorNode(ManagedNode):
         self._running: EpisodeMarker | None = None
         self._segments = SegmentNumbers()
         self._fallback: FallbackJoints | None = None
+        self._fallback_told = False
         self._joints: AdaptiveSubscription | None = None
 
     # --- transitions --------------------------------------------------------------------------------------------
@@ -97,7 +98,8 @@ class MonitorNode(ManagedNode):
     def activate(self) -> None:
         """Subscribe and serve."""
         passed_ns = passing_time(self)
-        self._stream = StreamClock(passed_ns)
+        self._stream = StreamClock(passed_ns)  # of everything that carries stamps
+        self._records_clock = StreamClock(passed_ns)  # of what the core is fed with
         self._kinematics_clock = StreamClock(passed_ns)
         self._frames = FrameReader(self)
         self._picture_clock = PictureClock()
@@ -164,27 +166,36 @@ class MonitorNode(ManagedNode):
         self._on_marker(heard.marker)
 
     def _on_marker(self, marker: EpisodeMarker) -> None:
-        starts = marker.boundary is Boundary.START
-        if not starts and marker.episode_id != self._monitor.running_id:
-            if self._running is not None:
-                self.get_logger().warning(
-                    f"END of episode {marker.episode_id} ignored: {self._monitor.running_id} is running"
-                )
-            return
-        if starts:
-            self._end_fallback()
-        elif self._fallback is not None:
-            self._fallback.end_at(marker.stamp_ns)
+        if marker.boundary is Boundary.START:
+            if marker != self._running:
+                self._on_start(marker)
+        elif self._running is not None and marker.episode_id == self._running.episode_id:
+            self._on_end(marker)
+        elif self._running is not None:
+            self.get_logger().warning(
+                f"END of episode {marker.episode_id} ignored: {self._running.episode_id} is running"
+            )
+
+    def _on_start(self, marker: EpisodeMarker) -> None:
+        self.get_logger().info(f"episode {marker.episode_id}: start")
+        self._end_fallback()
         self._handle(self._monitor.on_marker(marker))
-        self._running = marker if starts else None
+        self._running = marker
+        for clock in (self._stream, self._records_clock, self._kinematics_clock):
+            clock.restart(marker.stamp_ns)
+
+    def _on_end(self, marker: EpisodeMarker) -> None:
+        self.get_logger().info(f"episode {marker.episode_id}: end")
+        if self._fallback is not None:
+            self._fallback.end_at(marker.stamp_ns)
+        self._running = None
         self._stream.saw(marker.stamp_ns)
-        self._kinematics_clock.restart(marker.stamp_ns)
-        self.get_logger().info(f"episode {marker.episode_id}: {marker.boundary.value}")
+        self._handle(self._monitor.on_marker(marker))
 
     def _on_progress(self, msg: ros.Progress) -> None:
         estimate = self._converted(convert.progress_from_msg, msg)
         if estimate is not None:
-            self._stream.saw(estimate.stamp_ns)
+            self._saw_record(estimate.stamp_ns)
             self._handle(self._monitor.on_estimate(estimate))
 
     def _on_kinematics(self, msg: ros.Kinematics) -> None:
@@ -195,13 +206,17 @@ class MonitorNode(ManagedNode):
             self._take_kinematics("prm_node", summary)
 
     def _take_kinematics(self, source: str, summary: KinematicSummary) -> None:
-        self._stream.saw(summary.stamp_ns)
+        self._saw_record(summary.stamp_ns)
         self._handle(self._monitor.on_kinematics(self._segments.renumber(source, summary)))
+
+    def _saw_record(self, stamp_ns: int) -> None:
+        self._stream.saw(stamp_ns)
+        self._records_clock.saw(stamp_ns)
 
     def _on_camera(self, msg: ros.CameraHealth) -> None:
         health = self._converted(convert.camera_from_msg, msg)
         if health is not None:
-            self._stream.saw(health.stamp_ns)
+            self._saw_record(health.stamp_ns)
             self._handle(self._monitor.on_camera(health))
 
     def _on_image(self, source: Source, raw: bytes) -> None:
@@ -215,15 +230,17 @@ class MonitorNode(ManagedNode):
         self._monitor.on_picture(Picture(frame.stamp_ns, self.settings.camera, jpeg))
 
     def _on_tick(self) -> None:
-        now_ns = self._stream.now_ns()
-        if now_ns is None:
-            return
+        """What silence means: prm_node may be gone, streams may have stopped, an ended episode gets no more."""
         if self._running is not None and self._kinematics_clock.quiet_s >= self.settings.fallback_s:
             self._begin_fallback(self._running)
-        if self._stream.quiet_s >= self.settings.quiet_s:
-            if self._fallback is not None:
-                self._take_fallback(self._fallback.finish())
-            self._handle(self._monitor.on_quiet(now_ns))
+        now_ns = self._stream.now_ns()
+        if now_ns is None or self._records_clock.quiet_s < self.settings.quiet_s:
+            return
+        if self._fallback is not None and not self._fallback.was_given_time():
+            return  # first let it find out whether the joints are there
+        if self._fallback is not None:
+            self._take_fallback(self._fallback.finish())
+        self._handle(self._monitor.on_quiet(now_ns))
 
     def _converted(self, from_msg: Callable[[Any], Any], msg: object) -> Any:
         """A record, or None after a complaint: another version's or a stranger's message must not end the monitor."""
@@ -239,7 +256,6 @@ class MonitorNode(ManagedNode):
     def _begin_fallback(self, running: EpisodeMarker) -> None:
         if self._fallback is not None:
             return
-        self.get_logger().warning("no kinematics from prm_node: watching the joint states directly")
         self._fallback = FallbackJoints(self.settings.motion, running)
         self._joints = AdaptiveSubscription(
             self._watch, [Source(JOINTS.name, JOINTS.type)], self._on_joints, depth=PROFILES["JOINTS"].depth
@@ -254,6 +270,9 @@ class MonitorNode(ManagedNode):
 
     def _take_fallback(self, summaries: list[KinematicSummary]) -> None:
         for summary in summaries:
+            if not self._fallback_told:
+                self._fallback_told = True
+                self.get_logger().warning("no kinematics from prm_node: watching the joint states directly")
             self._take_kinematics("monitor_node", summary)
             if summary.end_of_episode:
                 self._end_fallback()
@@ -262,8 +281,9 @@ class MonitorNode(ManagedNode):
         """Stop watching the joints here: kinematics are back, or the episode is over."""
         if self._joints is not None:
             self._joints.destroy()
+        if self._fallback_told:
             self.get_logger().info("no longer watching the joint states directly")
-        self._fallback = self._joints = None
+        self._fallback, self._joints, self._fallback_told = None, None, False
 
     # --- output -------------------------------------------------------------------------------------------------
 
@@ -418,9 +438,12 @@ class MonitorNode(ManagedNode):
         )
         trouble = self._keeper.trouble
         store = Part("reports", diagnostics.ERROR if trouble else diagnostics.OK, trouble or self.settings.episodes)
-        source = "monitor_node" if self._fallback else "prm_node"
+        source = "monitor_node" if self._fallback_told else "prm_node"
         joints = Part(
-            "kinematics", diagnostics.WARN if self._fallback else diagnostics.OK, f"from {source}", {"source": source}
+            "kinematics",
+            diagnostics.WARN if self._fallback_told else diagnostics.OK,
+            f"from {source}",
+            {"source": source},
         )
         return [episode, store, joints, diagnostics.stream_part("pictures", self._camera, {})]
 

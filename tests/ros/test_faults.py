@@ -1,0 +1,137 @@
+"""What happens when something goes wrong: wrong parameters, stop signals in mid-episode, a killed prm_node."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from graph import Graph, Process
+from rollout_monitor_nodes.common.cdr import header_stamp_ns
+from stack import NAMESPACE, Stack
+from synthetic import NS, Rollout, make_rollout
+
+from rollout_monitor.records import EpisodeReport, EpisodeState, EventKind
+from rollout_monitor.store.bags import open_bag
+
+WITHIN_S = 3.0
+"""A stopped monitor has its report written and told within this."""
+
+WRONG = [
+    ("prm_node", {"queue": 2.5}, "parameter 'queue' is 2.5, but must be an integer"),
+    ("prm_node", {"model": "recorded", "model_path": "/nowhere.csv"}, "/nowhere.csv"),
+    ("monitor_node", {"events__inputs__model_late_s": 9.0}, "model_lost_s (3.0) must exceed model_late_s (9.0)"),
+    ("recorder", {"prerol_s": 1.0}, "parameter 'prerol_s' is not one of recorder's; did you mean 'preroll_s'?"),
+]
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Rollout:
+    """An attempt that is still running when the recording ends."""
+    folder = tmp_path_factory.mktemp("bag") / "endless"
+    return make_rollout(folder, episode_id="endless", seconds=60.0, camera_hz=10, with_end=False)
+
+
+def test_a_wrong_parameter_is_one_line_and_exit_code_2(graph: Graph) -> None:
+    """All at once, in processes of their own. An integer for a double is right (rclcpp issue 979)."""
+    started = [graph.start(node, name=f"{node}{index}", **given) for index, (node, given, _) in enumerate(WRONG)]
+    for process, (node, given, said) in zip(started, WRONG, strict=True):
+        assert process.wait(60.0) == 2, f"{node} with {given}:\n{process.text}"
+        lines = [line for line in process.text.splitlines() if f"{node}: error:" in line]
+        assert len(lines) == 1 and said in lines[0], process.text
+        assert "Traceback" not in process.text
+
+
+def test_an_integer_does_for_a_double(graph: Graph) -> None:
+    monitor = graph.start("monitor_node", status_period_s=1, events__settle_s=2, episodes=graph.folder / "e")
+    graph.until("the node", lambda: "monitor_node" in graph.node.get_node_names())
+    monitor.signal(signal.SIGTERM)
+    assert monitor.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_in_mid_episode_loses_nothing(graph: Graph, endless: Rollout, number: signal.Signals) -> None:
+    """A readable recording and a report marked INTERRUPTED (rosbag2 issue 791, rclpy issue 532)."""
+    stack = Stack(graph)
+    stack.start_all(endless.curve)
+    stack.play(endless.folder, rate=1.0)
+    graph.until("estimates", lambda: stack.statuses.messages[-1].estimates >= 5)
+    asked_s = time.monotonic()
+    for process in stack.nodes.values():
+        process.signal(number)
+    report = stack.report("endless")
+    took_s = time.monotonic() - asked_s
+    assert {name: process.wait() for name, process in stack.nodes.items()} == dict.fromkeys(stack.nodes, 0)
+    assert not [name for name, process in stack.nodes.items() if "Traceback" in process.text]
+    assert took_s < WITHIN_S
+    assert report.state is EpisodeState.INTERRUPTED and number.name in report.outcome.reason
+    assert report.estimates >= 5
+    kept = json.loads((stack.episodes / "endless" / "report.json").read_text())
+    assert EpisodeReport.model_validate(kept).state is EpisodeState.INTERRUPTED
+    _assert_gapless(stack.recordings / "endless")
+
+
+def _assert_gapless(folder: Path) -> None:
+    with open_bag(folder) as bag:
+        stamps = [header_stamp_ns(m.raw) for m in bag.messages({f"{NAMESPACE}/joint_states"})]
+        topics = {topic.name: topic.count for topic in bag.topics}
+    assert len(stamps) > 400
+    assert {later - earlier for earlier, later in pairwise(stamps)} == {NS // 500}
+    assert topics[f"{NAMESPACE}/rollout/episode"] == 1
+    assert topics[f"{NAMESPACE}/rollout/reports"] == 1
+
+
+def test_a_killed_recorder_leaves_a_readable_recording(graph: Graph, endless: Rollout) -> None:
+    stack = Stack(graph)
+    recorder = stack.start_recorder()
+    stack.play(endless.folder, rate=2.0)
+    recorder.said("recording episode endless")
+    folder = stack.recordings / "endless"
+    graph.until("a megabyte", lambda: sum(file.stat().st_size for file in folder.iterdir()) > 500_000)
+    recorder.signal(signal.SIGKILL)
+    recorder.wait()
+    with open_bag(folder) as bag:
+        counts = {topic.name: topic.count for topic in bag.topics}
+        assert bag.notes
+    assert counts[f"{NAMESPACE}/joint_states"] > 400
+    assert counts[f"{NAMESPACE}/rollout/episode"] == 1
+
+
+def test_the_monitor_goes_on_without_prm_node_and_recovers(graph: Graph, endless: Rollout) -> None:
+    """A killed prm_node: MODEL_LOST, the joints are still watched, and all is well when it is back."""
+    stack = Stack(graph)
+    stack.start_prm(endless.curve)
+    monitor = stack.start_monitor(events__inputs__model_late_s=0.7, events__inputs__model_lost_s=1.5, end_wait_s=5.0)
+    stack.wait_until_connected()
+    stack.play(endless.folder, rate=1.0)
+    graph.until("estimates", lambda: stack.statuses.messages[-1].estimates >= 5)
+    _kill(stack.nodes["prm_node"])
+    graph.until("MODEL_LOST", lambda: EventKind.MODEL_LOST in _active(stack))
+    monitor.said("watching the joint states directly")
+    estimates, elapsed = stack.status.estimates, stack.status.elapsed_s
+    graph.until("joints go on", lambda: stack.status.elapsed_s > elapsed + 1.0 and stack.status.moving)
+    assert stack.status.estimates == estimates and EventKind.JOINTS_LOST not in _active(stack)
+
+    stack.start_prm(endless.curve)
+    graph.until("more estimates", lambda: stack.status.estimates >= estimates + 5)
+    graph.until("recovery", lambda: not {EventKind.MODEL_LOST, EventKind.MODEL_LATE} & _active(stack))
+    answer = graph.call(f"{NAMESPACE}/rollout/end_episode", "rollout_monitor_msgs/srv/EndEpisode")
+    assert answer.success, answer.message
+    report = stack.report("endless")
+    assert report.state is EpisodeState.ENDED
+    lost = next(event for event in report.events if event.kind is EventKind.MODEL_LOST)
+    assert lost.cleared_ns is not None and lost.cleared_ns > lost.detected_ns
+    assert not [event for event in report.events if event.kind is EventKind.JOINTS_LOST]
+    assert report.motion is not None and report.motion.duration_s > 0.8 * (report.duration_s - 5.0)
+
+
+def _kill(process: Process) -> None:
+    process.signal(signal.SIGKILL)
+    process.wait()
+
+
+def _active(stack: Stack) -> set[EventKind]:
+    return {event.kind for event in stack.status.active_events}
