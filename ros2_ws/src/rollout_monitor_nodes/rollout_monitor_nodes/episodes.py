@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -11,8 +12,10 @@ from rollout_monitor.errors import RolloutMonitorError, StoreError
 from rollout_monitor.records import EpisodeReport, Label
 from rollout_monitor.report.html import render
 from rollout_monitor.store.episodes import EpisodeStore, PartlyStoredError
+from rollout_monitor.store.recording import ACTIVE_SUFFIX
 
-ACTIVE_SUFFIX = ".active"
+_NUMBER = re.compile(r"(-[0-9]+)?")
+"""What a recording's folder has after the episode's id where the name was taken."""
 
 
 class ReportKeeper:
@@ -117,7 +120,7 @@ def recording_in_progress(recordings: Path, episode_id: str) -> Path | None:
     if not recordings.is_dir():
         return None
     for folder in sorted(recordings.glob(f"{episode_id}*"), reverse=True):
-        rest = folder.name.removeprefix(episode_id)
-        if (not rest or rest[1:].isdigit()) and any(file.name.endswith(ACTIVE_SUFFIX) for file in folder.iterdir()):
+        numbered = _NUMBER.fullmatch(folder.name.removeprefix(episode_id))
+        if numbered and any(file.name.endswith(ACTIVE_SUFFIX) for file in folder.iterdir()):
             return folder
     return None

@@ -1,0 +1,302 @@
+"""The small parts of the nodes, without a graph."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from rollout_monitor_nodes import fallback
+from rollout_monitor_nodes.common import images
+from rollout_monitor_nodes.common.cdr import RawImage
+from rollout_monitor_nodes.common.markers import Heard, OnceEach, unfinished
+from rollout_monitor_nodes.common.qos import PROFILES, Offer, adapt, satisfied_by
+from rollout_monitor_nodes.common.streamtime import StreamClock
+from rollout_monitor_nodes.episodes import recording_in_progress
+from rollout_monitor_nodes.player import LOOP_GAP_NS, Pacer, laps, markers_first, with_clock
+from rollout_monitor_nodes.recorder import Message, Preroll
+from rollout_monitor_nodes.waiting import SubscriberWait, parse_wanted
+
+from rollout_monitor.errors import InputError
+from rollout_monitor.records import Boundary, EpisodeMarker, JointHealth, KinematicSummary, MotionFigures
+from rollout_monitor.store.bags import BagMessage
+
+OFFERS = st.lists(st.builds(Offer, st.just("/n"), st.booleans(), st.booleans()), max_size=4)
+
+
+@given(OFFERS)
+def test_an_adapted_profile_is_satisfied_by_every_publisher_and_as_strict_as_can_be(offers: list[Offer]) -> None:
+    """image_pipeline issues 770 and 828: a mismatch is silent, so there must be none."""
+    profile = adapt(10, offers)
+    assert all(satisfied_by(profile, offer) for offer in offers)
+    assert (profile.reliability == ReliabilityPolicy.RELIABLE) == (bool(offers) and all(o.reliable for o in offers))
+    assert (profile.durability == DurabilityPolicy.TRANSIENT_LOCAL) == (
+        bool(offers) and all(o.transient_local for o in offers)
+    )
+
+
+def test_sensor_profiles_match_every_publisher() -> None:
+    for name in ("SENSOR", "JOINTS"):
+        for reliable in (True, False):
+            assert satisfied_by(PROFILES[name], Offer("/n", reliable, False))
+
+
+# --- markers -----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 3), max_size=12), st.lists(st.booleans(), min_size=12, max_size=12))
+def test_two_listeners_let_each_marker_through_as_often_as_it_was_published(keys: list[int], late: list[bool]) -> None:
+    """Whatever the interleaving: the second listener hears the same sequence, each message sooner or later."""
+    once, passed = OnceEach(2), []
+    behind: list[int] = []
+    for key, wait in zip(keys, late, strict=False):
+        passed += [key] if once.is_new(0, key) else []
+        behind.append(key)
+        if not wait:
+            passed += [k for k in behind if once.is_new(1, k)]
+            behind = []
+    passed += [k for k in behind if once.is_new(1, k)]
+    assert passed == keys
+
+
+def heard(boundary: Boundary, name: str) -> Heard:
+    return Heard(EpisodeMarker(boundary=boundary, stamp_ns=1, episode_id=name, task="t"), b"")
+
+
+def test_of_a_history_only_the_attempt_that_still_runs_counts() -> None:
+    start, end = Boundary.START, Boundary.END
+    history = [heard(start, "a"), heard(end, "a"), heard(start, "b"), heard(start, "c"), heard(end, "other")]
+    assert [(h.marker.boundary, h.marker.episode_id) for h in unfinished(history)] == [(start, "c"), (end, "other")]
+
+
+# --- time --------------------------------------------------------------------------------------------------------
+
+
+def test_stream_time_goes_on_between_messages_and_follows_a_clock_set_back() -> None:
+    now = [0]
+    clock = StreamClock(lambda: now[0])
+    assert clock.now_ns() is None and clock.quiet_s == 0.0
+    clock.saw(1_000_000_000_000)
+    now[0] = 500_000_000
+    assert clock.now_ns() == 1_000_500_000_000 and clock.quiet_s == 0.5
+    clock.saw(1_000_000_000_000 - 1_000)  # late, not set back: nothing new
+    assert clock.quiet_s == 0.5
+    clock.saw(7_000_000_000)
+    assert clock.now_ns() == 7_000_000_000 and clock.quiet_s == 0.0
+
+
+# --- kinematics of several sources -------------------------------------------------------------------------------
+
+
+def summary(segment: int, received: int) -> KinematicSummary:
+    figures = MotionFigures(samples=0, duration_s=0.0)
+    return KinematicSummary(
+        stamp_ns=0,
+        grid_rate_hz=30.0,
+        segment=segment,
+        window=figures,
+        episode=figures,
+        moving=False,
+        health=JointHealth(received=received),
+    )
+
+
+def test_segments_of_two_sources_and_of_a_restart_never_meet() -> None:
+    numbers = fallback.SegmentNumbers()
+    seen = [
+        numbers.renumber(source, summary(segment, received)).segment
+        for source, segment, received in [
+            ("prm_node", 0, 10),
+            ("prm_node", 1, 20),
+            ("monitor_node", 0, 5),
+            ("monitor_node", 0, 9),
+            ("prm_node", 0, 3),
+            ("prm_node", 0, 1),
+            ("prm_node", 0, 8),
+        ]
+    ]
+    assert seen == [0, 1, 2, 2, 3, 4, 4]
+
+
+# --- the recorder's memory ---------------------------------------------------------------------------------------
+
+
+def message(log_ns: int, size: int = 10) -> Message:
+    return Message("/t", "a/msg/B", log_ns, bytes(size), "")
+
+
+def test_the_preroll_keeps_the_last_seconds_within_its_memory() -> None:
+    preroll = Preroll(2.0, most_bytes=45)
+    for second in range(6):
+        preroll.add(message(second * 1_000_000_000))
+    assert [m.log_ns // 1_000_000_000 for m in preroll] == [3, 4, 5]
+    preroll.add(message(5_000_000_001, size=40))
+    assert [len(m.raw) for m in preroll] == [40]
+    preroll.add(message(5_000_000_002, size=50))  # larger than the memory itself
+    assert list(preroll) == []
+
+
+def test_a_recording_is_named_only_while_it_is_being_made(tmp_path: Path) -> None:
+    assert recording_in_progress(tmp_path / "none", "take") is None
+    for name in ("take", "take-2", "take_3"):
+        (tmp_path / name).mkdir()
+    assert recording_in_progress(tmp_path, "take") is None
+    (tmp_path / "take_3" / "take_3_0.mcap.active").touch()
+    assert recording_in_progress(tmp_path, "take") is None
+    (tmp_path / "take-2" / "take-2_0.mcap.active").touch()
+    assert recording_in_progress(tmp_path, "take") == tmp_path / "take-2"
+
+
+# --- the player --------------------------------------------------------------------------------------------------
+
+
+def bag_message(log_ns: int, kind: str = "a/msg/B") -> BagMessage:
+    return BagMessage("/t", kind, log_ns, b"")
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["marker", "other"])), max_size=20))
+def test_markers_go_first_among_equal_times_and_nothing_is_lost(pairs: list[tuple[int, str]]) -> None:
+    messages = [bag_message(time, kind) for time, kind in sorted(pairs, key=lambda pair: pair[0])]
+    played = list(markers_first(messages, "marker"))
+    assert sorted(map(id, played)) == sorted(map(id, messages))
+    for earlier, later in pairwise(played):
+        assert earlier.log_ns <= later.log_ns
+        assert not (earlier.log_ns == later.log_ns and earlier.type == "other" and later.type == "marker")
+
+
+def test_laps_go_on_in_one_growing_time() -> None:
+    messages = [bag_message(10), bag_message(30)]
+    span = 20 + LOOP_GAP_NS
+    due = laps(lambda: messages, span, loop=True)
+    times = [next(due).time_ns for _ in range(6)]
+    assert times == [10, 30, 10 + span, 30 + span, 10 + 2 * span, 30 + 2 * span]
+    assert list(laps(lambda: [], 1, loop=True)) == []
+
+
+def test_the_clock_ticks_evenly_from_the_first_to_the_last_message() -> None:
+    due = list(with_clock(laps(lambda: [bag_message(5), bag_message(30)], 0, loop=False), 10))
+    assert [(one.time_ns, one.message is None) for one in due] == [
+        (5, True),
+        (5, False),
+        (15, True),
+        (25, True),
+        (30, False),
+    ]
+
+
+def test_the_pacer_does_not_drift() -> None:
+    """A clock that oversleeps by a millisecond each time: the errors do not add up."""
+    now = [0]
+
+    class Sleepy(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            now[0] += round((timeout or 0) * 1e9) + 1_000_000
+            return False
+
+    pacer = Pacer(2.0, lambda: now[0], Sleepy())
+    for step in range(1000):
+        assert pacer.wait(step * 10_000_000)
+        assert 0 <= now[0] - step * 5_000_000 <= 1_000_000
+    assert pacer.latest_ns <= 1_000_000
+
+
+def test_the_pacer_stops_when_told() -> None:
+    stop = threading.Event()
+    stop.set()
+    pacer = Pacer(1.0, lambda: 0, stop)
+    assert not pacer.wait(0)
+    assert not pacer.wait(10**12)
+
+
+# --- waiting for subscribers -------------------------------------------------------------------------------------
+
+
+def test_what_is_waited_for_can_be_named_as_in_the_bag_or_as_played() -> None:
+    names = {"/a": "/ur5e/a", "/b": "/ur5e/b"}
+    assert parse_wanted([], names) == {"/a": 1, "/b": 1}
+    assert parse_wanted(["/a=3", "/ur5e/b"], names) == {"/a": 3, "/b": 1}
+    for entry in ("/c", "/a=", "/a=many"):
+        with pytest.raises(InputError, match="wait_for"):
+            parse_wanted([entry], names)
+
+
+class Ticking(threading.Event):
+    """An event whose waiting moves a clock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now_s += timeout or 0.0
+        return self.is_set()
+
+
+def test_it_waits_until_the_number_has_settled() -> None:
+    stop = Ticking()
+    wait = SubscriberWait(
+        {"/a": 1}, lambda _: int(stop.now_s > 1.0) + int(stop.now_s > 2.0), settle_s=1.5, timeout_s=9.0,
+        clock_s=lambda: stop.now_s,
+    )  # fmt: skip
+    assert wait.run(stop) == {}
+    assert 3.5 <= stop.now_s < 4.0
+
+
+def test_it_names_what_is_missing_after_the_time_out() -> None:
+    stop = Ticking()
+    wait = SubscriberWait({"/a": 2}, lambda _: 1, settle_s=0.0, timeout_s=3.0, clock_s=lambda: stop.now_s)
+    assert wait.run(stop) == {"/a": (1, 2)}
+    assert 3.0 <= stop.now_s < 3.2
+
+
+# --- images ------------------------------------------------------------------------------------------------------
+
+
+def raw_image(**changes: Any) -> RawImage:
+    data = memoryview(bytes(range(18)))
+    image = RawImage(0, "", height=2, width=3, encoding="rgb8", is_bigendian=0, step=9, data=data)
+    return replace(image, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "right"),
+    [
+        ({}, True),
+        ({"step": 12}, False),  # vision_opencv issue 115
+        ({"encoding": "mono16", "step": 6}, False),  # issues 114 and 255
+        ({"encoding": "bayer_rggb8", "step": 3}, False),
+        ({"width": 0, "step": 0}, False),
+        ({"height": 3}, False),
+    ],
+)
+def test_cv_bridge_is_trusted_only_where_it_is_right(changes: dict[str, Any], right: bool) -> None:
+    assert images.bridge_is_right(raw_image(**changes)) is right
+
+
+def test_trouble_is_said_once_per_topic_and_sort_with_a_count() -> None:
+    said: list[str] = []
+    now = [0.0]
+    complaints = images.Complaints(said.append, lambda: now[0])
+    for _ in range(10):
+        complaints.about("/front", "foo8", "encoding 'foo8' is unknown")
+    complaints.about("/wrist", "foo8", "encoding 'foo8' is unknown")
+    now[0] = 6.0
+    complaints.about("/front", "foo8", "encoding 'foo8' is unknown")
+    assert said == [
+        "/front: encoding 'foo8' is unknown",
+        "/wrist: encoding 'foo8' is unknown",
+        "/front: encoding 'foo8' is unknown (9 more since the last such line)",
+    ]
+
+
+@pytest.mark.parametrize("topic", ["front/image_raw", "front/image_raw/compressed"])
+def test_a_camera_is_looked_for_where_its_transport_puts_it(topic: str) -> None:
+    found = {t: [s.topic for s in images.camera_sources(topic, t)] for t in ("raw", "compressed", "auto")}
+    raw, compressed = "front/image_raw", "front/image_raw/compressed"
+    assert found == {"raw": [raw], "compressed": [compressed], "auto": [compressed, raw]}
