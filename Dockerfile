@@ -10,6 +10,8 @@ FROM ros:jazzy-ros-base-noble
 
 SHELL ["/bin/bash", "-o", "errexit", "-o", "pipefail", "-c"]
 
+# Packages come from the distribution's own archive, which keeps no old versions to pin.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends \
         g++ \
@@ -22,12 +24,13 @@ RUN apt-get update \
         ros-jazzy-rosidl-default-generators \
     && rm -rf /var/lib/apt/lists/*
 
+# A user by number: the host may know no such name.
 RUN useradd --create-home --uid 10001 monitor \
-    && install --directory --owner monitor --group monitor /opt/rollout-monitor /episodes
+    && install --directory --owner 10001 --group 10001 /opt/rollout-monitor /episodes
 
-USER monitor
+USER 10001:10001
 WORKDIR /opt/rollout-monitor
-COPY --chown=monitor:monitor . .
+COPY --chown=10001:10001 . .
 RUN source /opt/ros/jazzy/setup.bash \
     && PIP_NO_CACHE_DIR=1 make setup PYTHON=/usr/bin/python3
 

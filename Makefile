@@ -25,13 +25,14 @@ demo: setup ## play recorded rollouts through the real stack and watch them live
 	@$(LOCAL_RUN) rollout-monitor demo $(ARGS)
 
 demo-live: setup ## the same with the simulated cell in the place of the recordings
-	@$(LOCAL_RUN) scripts/install_sim.sh
+	@$(LOCAL_RUN) sh -c 'scripts/install_sim.sh "$$VIRTUAL_ENV"'
 	@$(LOCAL_RUN) rollout-monitor demo --live $(ARGS)
 
-lint: setup ## ruff and mypy
+lint: setup ## ruff, mypy, hadolint
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
 	@$(RUN) mypy
+	@$(RUN) sh -c 'command -v hadolint >/dev/null || { echo "hadolint is not there: Dockerfile not linted"; exit 0; }; hadolint Dockerfile'
 
 test: lint ## everything: lint, types, unit tests and real nodes in separate processes
 	@$(LOCAL_RUN) python -m pytest $(ARGS)

@@ -43,7 +43,7 @@ def test_package_lists_do_not_stay_in_the_image(docker: list[tuple[str, str]]) -
 
 def test_it_builds_by_the_same_setup_and_runs_as_nobody_special(docker: list[tuple[str, str]]) -> None:
     assert "make setup" in of(docker, "RUN")[-1]
-    assert of(docker, "USER") == ["monitor"]
+    assert of(docker, "USER") == ["10001:10001"]
     names = [name for name, _ in docker]
     assert names.index("USER") < names.index("COPY") < names.index("ENTRYPOINT")
     assert all(rest.startswith("[") for name in ("ENTRYPOINT", "CMD") for rest in of(docker, name)), "exec form"
