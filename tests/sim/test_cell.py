@@ -82,7 +82,7 @@ def test_a_frame_rate_that_does_not_fit_is_refused() -> None:
 
 
 def test_generation_can_be_stopped_and_goes_on(tmp_path: Path) -> None:
-    plans = [RolloutPlan("lift", "stall", 11), RolloutPlan("lift", "miss", 12)]
+    plans = [RolloutPlan("lift", "drop", 11), RolloutPlan("lift", "miss", 12)]
     generate(tmp_path, plans[:1], frame_rate_hz=1.0)
     path = tmp_path / "rollouts" / f"{plans[0].id}.npz"
     stamp = path.stat().st_mtime_ns

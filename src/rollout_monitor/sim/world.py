@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 from functools import lru_cache
@@ -115,6 +116,7 @@ class World:
         mujoco = self._mujoco
         self.model.vis.quality.offsamples = 0
         self._renderer = mujoco.Renderer(self.model, height, width)
+        atexit.register(self._renderer.close)  # at interpreter exit its own clean-up comes too late and complains
         self._option = mujoco.MjvOption()
         self._option.geomgroup[0], self._option.geomgroup[1] = 0, 1  # visual meshes only
         # A software renderer runs three times faster without these.
