@@ -18,6 +18,8 @@ from rollout_monitor.errors import InputError, RolloutMonitorError
 COMMANDS = (
     "demo",
     "up",
+    "replay",
+    "doctor",
     "evaluate",
     "metrics",
     "kinematics",

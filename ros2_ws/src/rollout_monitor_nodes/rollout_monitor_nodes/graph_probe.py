@@ -1,0 +1,191 @@
+"""Looks at the running graph for some seconds and prints what it saw as JSON; `rollout-monitor doctor` judges it.
+
+Usage: python -m rollout_monitor_nodes.graph_probe SECONDS [OTHER_DOMAIN ...]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import rclpy
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
+from rosgraph_msgs.msg import Clock
+
+from rollout_monitor.errors import InputError
+from rollout_monitor.images import luminance_and_contrast
+from rollout_monitor_nodes.common.cdr import header_stamp_ns
+from rollout_monitor_nodes.common.conversions import time_from_msg
+from rollout_monitor_nodes.common.images import FrameReader
+from rollout_monitor_nodes.common.spin import make_executor
+from rollout_monitor_nodes.common.subscribe import UNKNOWN_NODE, AdaptiveSubscription, GraphWatch, Source
+from rollout_monitor_nodes.common.types import begins_with_header, is_installed
+from rollout_monitor_nodes.interfaces import CLOCK, COMPRESSED, EPISODE, IMAGE, JOINT_STATE, OF_THE_MONITOR
+
+PROBED = {IMAGE, COMPRESSED, JOINT_STATE, CLOCK.type, EPISODE.type, *(topic.type for topic in OF_THE_MONITOR)}
+DISCOVERY_S = 1.5
+NAME = "rollout_monitor_doctor"
+
+
+@dataclass
+class Seen:
+    """One topic: who is on it, and what came."""
+
+    name: str
+    types: list[str]
+    publishers: list[dict[str, Any]] = field(default_factory=list)
+    subscribers: list[dict[str, Any]] = field(default_factory=list)
+    probed: bool = False
+    received: int = 0
+    rate_hz: float | None = None
+    largest_bytes: int = 0
+    first_stamp_ns: int | None = None
+    last_stamp_ns: int | None = None
+    backward_stamps: int = 0
+    repeated_frames: int = 0
+    luminance: float | None = None
+    contrast: float | None = None
+    trouble: str = ""
+
+
+class Probe:
+    """Listens to one topic."""
+
+    def __init__(self, node: Node, watch: GraphWatch, seen: Seen) -> None:
+        self._node = node
+        self._frames = FrameReader(node)
+        self._times_s: list[float] = []
+        self._fingerprint: bytes = b""
+        self._last: tuple[Source, bytes] | None = None
+        self.seen = seen
+        seen.probed = True
+        self._subscription = AdaptiveSubscription(
+            watch, [Source(seen.name, seen.types[0])], self._on_message, depth=1000, raw=True
+        )
+
+    def _on_message(self, source: Source, raw: bytes) -> None:
+        seen = self.seen
+        seen.received += 1
+        seen.largest_bytes = max(seen.largest_bytes, len(raw))
+        self._times_s.append(time.monotonic())
+        self._last = (source, raw)
+        stamp_ns = _stamp(source.type_name, raw)
+        if stamp_ns is not None:
+            if seen.last_stamp_ns is not None and stamp_ns < seen.last_stamp_ns:
+                seen.backward_stamps += 1
+            seen.first_stamp_ns = stamp_ns if seen.first_stamp_ns is None else seen.first_stamp_ns
+            seen.last_stamp_ns = stamp_ns
+        if source.type_name in (IMAGE, COMPRESSED):
+            self._on_frame(source, raw)
+
+    def _on_frame(self, source: Source, raw: bytes) -> None:
+        frame = self._frames.read(source, raw)
+        if frame is None:
+            self.seen.trouble = "carries frames that cannot be read"
+            return
+        self.seen.repeated_frames += frame.fingerprint == self._fingerprint
+        self._fingerprint = frame.fingerprint
+
+    def finish(self) -> None:
+        """Work out rate and light, once, at the end."""
+        seen = self.seen
+        if len(self._times_s) > 1 and self._times_s[-1] > self._times_s[0]:
+            seen.rate_hz = (len(self._times_s) - 1) / (self._times_s[-1] - self._times_s[0])
+        seen.trouble = seen.trouble or self._subscription.trouble
+        if self._last is not None and self._last[0].type_name in (IMAGE, COMPRESSED):
+            frame = self._frames.read(*self._last)
+            try:
+                if frame is not None:
+                    seen.luminance, seen.contrast = luminance_and_contrast(frame.decode())
+            except InputError as error:
+                seen.trouble = str(error)
+
+
+def _stamp(type_name: str, raw: bytes) -> int | None:
+    try:
+        if type_name == CLOCK.type:
+            return time_from_msg(deserialize_message(raw, Clock).clock)
+        return header_stamp_ns(raw) if begins_with_header(type_name) else None
+    except InputError:
+        return None
+
+
+def look(seconds: float) -> dict[str, Any]:
+    """Everything on the graph of this process's domain."""
+    node = Node(NAME)
+    executor = make_executor()
+    executor.add_node(node)
+    watch = GraphWatch(node)
+    probes: dict[str, Probe] = {}
+    topics: dict[str, Seen] = {}
+    end_s = time.monotonic() + max(seconds, DISCOVERY_S)
+    while time.monotonic() < end_s:
+        for name, types in node.get_topic_names_and_types():
+            topics.setdefault(name, Seen(name, list(types))).types = list(types)
+            if name not in probes and types[0] in PROBED and is_installed(types[0]) and node.count_publishers(name):
+                probes[name] = Probe(node, watch, topics[name])
+        executor.spin_once(timeout_sec=0.05)
+    for probe in probes.values():
+        probe.finish()
+    for seen in topics.values():
+        seen.publishers = _endpoints(node.get_publishers_info_by_topic(seen.name))
+        seen.subscribers = _endpoints(node.get_subscriptions_info_by_topic(seen.name))
+    names = sorted(f"{ns.rstrip('/')}/{name}" for name, ns in node.get_node_names_and_namespaces() if name != NAME)
+    executor.remove_node(node)
+    executor.shutdown()
+    node.destroy_node()
+    return {"nodes": names, "topics": [asdict(topics[name]) for name in sorted(topics)]}
+
+
+def _endpoints(infos: list[Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "node": f"{info.node_namespace.rstrip('/')}/{info.node_name}".replace(UNKNOWN_NODE, "a node"),
+            "type": info.topic_type,
+            "reliable": info.qos_profile.reliability == ReliabilityPolicy.RELIABLE,
+            "transient_local": info.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL,
+        }
+        for info in infos
+        if info.node_name != NAME
+    ]
+
+
+def nodes_in(domains: list[int]) -> dict[str, int]:
+    """How many nodes there are in other domains, by domain; silent ones are left out."""
+    contexts = []
+    for domain in domains:
+        context = rclpy.Context()
+        rclpy.init(context=context, domain_id=domain)
+        contexts.append((domain, context, Node(NAME, context=context, enable_rosout=False)))
+    time.sleep(DISCOVERY_S)
+    counts = {}
+    for domain, context, node in contexts:
+        count = len([name for name in node.get_node_names() if name != NAME])
+        if count:
+            counts[str(domain)] = count
+        node.destroy_node()
+        rclpy.shutdown(context=context)
+    return counts
+
+
+def main() -> None:
+    """Command line."""
+    seconds, domains = float(sys.argv[1]), [int(text) for text in sys.argv[2:]]
+    rclpy.init(args=[])
+    try:
+        found = look(seconds)
+    finally:
+        rclpy.shutdown()
+    others = [] if found["nodes"] else [d for d in domains if d != int(os.environ.get("ROS_DOMAIN_ID") or 0)]
+    found["other_domains"] = nodes_in(others) if others else {}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""What is wrong with an environment or a running graph, and what to do about it: facts in, findings out, no ROS."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+IMAGES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
+JOINTS = "sensor_msgs/msg/JointState"
+CLOCK = "rosgraph_msgs/msg/Clock"
+
+SHM_NEEDED = 256 * 1024 * 1024
+"""Four processes with the shared-memory profile's 64 MB each."""
+
+LARGE_BYTES = 64 * 1024
+"""Above this a best-effort message does not fit one UDP datagram and is easily lost as a whole."""
+
+FROZEN_SHARE = 0.9
+DARK_LUMINANCE, DARK_CONTRAST = 16.0, 4.0
+OLD_S = 10.0
+_NS = 1e9
+
+
+class Level(str, Enum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    NOTE = "note"
+    WARN = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. ``remedy`` says what to do; empty where nothing is needed."""
+
+    level: Level
+    subject: str
+    what: str
+    remedy: str = ""
+
+
+# --- the environment ---------------------------------------------------------------------------------------------
+
+
+def examine_environment(environ: Mapping[str, str], has_rclpy: bool, has_nodes: bool) -> list[Finding]:
+    """ROS, middleware, domain, shared memory and compiler, as this process sees them."""
+    return [
+        *_ros(environ, has_rclpy, has_nodes),
+        *_domain(environ),
+        *_profile(environ),
+        *_shared_memory(Path("/dev/shm")),  # noqa: S108 - the system's place for shared memory
+        *_compiler(environ),
+    ]
+
+
+def _ros(environ: Mapping[str, str], has_rclpy: bool, has_nodes: bool) -> Iterator[Finding]:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    yield Finding(Level.OK, "Python", f"{version}, {sys.executable}")
+    if not has_rclpy:
+        yield Finding(
+            Level.ERROR, "ROS 2", "rclpy cannot be imported", "run 'make setup', then start through scripts/ros_run"
+        )
+        return
+    kind = "wheels" if environ.get("ROLLOUT_MONITOR_ROS") == "wheels" else "installation"
+    yield Finding(Level.OK, "ROS 2", f"{environ.get('ROS_DISTRO', 'unknown')} ({kind})")
+    rmw = environ.get("RMW_IMPLEMENTATION", "")
+    yield Finding(Level.OK, "middleware", rmw or "the distribution's default (RMW_IMPLEMENTATION is not set)")
+    if not has_nodes:
+        yield Finding(
+            Level.ERROR,
+            "workspace",
+            "rollout_monitor_nodes cannot be imported",
+            "run 'make setup', then start through scripts/ros_run",
+        )
+
+
+def _domain(environ: Mapping[str, str]) -> Iterator[Finding]:
+    domain = environ.get("ROS_DOMAIN_ID", "")
+    if domain and not (domain.isdigit() and int(domain) <= 232):
+        yield Finding(Level.ERROR, "domain", f"ROS_DOMAIN_ID={domain!r} is no domain", "choose 0 to 101")
+        return
+    yield Finding(Level.OK, "domain", f"{domain or 0}" + ("" if domain else " (ROS_DOMAIN_ID is not set)"))
+    reach = environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "")
+    if environ.get("ROS_LOCALHOST_ONLY") == "1" or reach in ("LOCALHOST", "OFF"):
+        name = f"ROS_AUTOMATIC_DISCOVERY_RANGE={reach}" if reach else "ROS_LOCALHOST_ONLY=1"
+        yield Finding(Level.NOTE, "reach", f"{name}: other machines are not seen", "unset it to see a robot's computer")
+
+
+def _profile(environ: Mapping[str, str]) -> Iterator[Finding]:
+    if "fastrtps" not in environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp"):
+        return
+    remedy = "start through scripts/ros_run, or export FASTDDS_DEFAULT_PROFILES_FILE=.../config/fastdds_shm.xml"
+    if environ.get("FASTDDS_BUILTIN_TRANSPORTS", "").startswith("LARGE_DATA"):
+        yield Finding(Level.OK, "large images", "FASTDDS_BUILTIN_TRANSPORTS=LARGE_DATA")
+        return
+    file = environ.get("FASTDDS_DEFAULT_PROFILES_FILE") or environ.get("FASTRTPS_DEFAULT_PROFILES_FILE")
+    if not file:
+        yield Finding(Level.WARN, "large images", "no shared-memory profile: large best-effort images get lost", remedy)
+        return
+    try:
+        root = ET.parse(file).getroot()  # noqa: S314 - a file of the user's own environment
+    except (OSError, ET.ParseError) as error:
+        yield Finding(Level.ERROR, "large images", f"profile {file}: {error}", remedy)
+        return
+    kinds = {element.text for element in root.iter() if element.tag.endswith("type")}
+    if "SHM" in kinds:
+        yield Finding(Level.OK, "large images", f"shared-memory profile {file}")
+    else:
+        yield Finding(Level.WARN, "large images", f"profile {file} has no shared-memory transport", remedy)
+
+
+def _shared_memory(folder: Path) -> Iterator[Finding]:
+    if not folder.is_dir():
+        yield Finding(Level.ERROR, "shared memory", f"{folder} is not there", "mount a tmpfs on it")
+        return
+    free = shutil.disk_usage(folder).free
+    left = len(list(folder.glob("fastrtps_*"))) + len(list(folder.glob("fastdds_*")))
+    said = f"{free / 2**20:.0f} MB free in {folder}, {left} segments of Fast DDS"
+    if free < SHM_NEEDED:
+        remedy = "make it larger (docker: --shm-size=1g); with no ROS process running, `fastdds shm clean` frees it"
+        yield Finding(Level.WARN, "shared memory", f"only {said}", remedy)
+    else:
+        yield Finding(Level.OK, "shared memory", said)
+
+
+def _compiler(environ: Mapping[str, str]) -> Iterator[Finding]:
+    names = [environ.get("CXX", "").split(" ")[0], "c++", "g++", "clang++"]
+    found = next((path for name in names if name and (path := shutil.which(name))), None)
+    if found is None:
+        yield Finding(Level.WARN, "compiler", "no C++ compiler", "needed by 'make setup' only: apt-get install g++")
+    else:
+        yield Finding(Level.OK, "compiler", found)
+
+
+# --- the graph ---------------------------------------------------------------------------------------------------
+
+
+def examine_graph(graph: Mapping[str, Any], environ: Mapping[str, str], now_ns: int) -> list[Finding]:
+    """What a look at the running graph shows; see `rollout_monitor_nodes.graph_probe` for the fields."""
+    findings = list(_nobody(graph, environ))
+    for topic in graph["topics"]:
+        kinds = set(topic["types"])
+        findings += _types(topic)
+        findings += _qos(topic)
+        if kinds & set(IMAGES):
+            findings += _camera(topic, environ)
+        if JOINTS in kinds:
+            findings += _joints(topic)
+        if CLOCK in kinds:
+            findings += _clock(topic)
+        if kinds & {*IMAGES, JOINTS}:
+            findings += _stamps(topic, now_ns)
+    return findings
+
+
+def _nobody(graph: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Finding]:
+    domain = environ.get("ROS_DOMAIN_ID") or "0"
+    others = graph.get("other_domains", {})
+    if not graph["nodes"]:
+        elsewhere = ", ".join(f"{count} in domain {number}" for number, count in others.items())
+        remedy = f"nodes were found: {elsewhere}; set ROS_DOMAIN_ID" if elsewhere else "start the robot's driver"
+        yield Finding(Level.WARN, "graph", f"no node in domain {domain}", remedy)
+        return
+    yield Finding(Level.OK, "graph", f"{len(graph['nodes'])} nodes: {', '.join(graph['nodes'])}")
+    published = {kind for topic in graph["topics"] if topic["publishers"] for kind in topic["types"]}
+    for kinds, what in (((JOINTS,), "joint states"), (IMAGES, "images")):
+        if not published & set(kinds):
+            yield Finding(
+                Level.WARN,
+                "graph",
+                f"nobody publishes {what} in domain {domain}",
+                "is the driver running, and with the same ROS_DOMAIN_ID?",
+            )
+
+
+def _types(topic: Mapping[str, Any]) -> Iterator[Finding]:
+    if len(topic["types"]) > 1:
+        yield Finding(
+            Level.ERROR,
+            topic["name"],
+            f"has several types: {', '.join(topic['types'])}; they do not hear each other",
+            "remap one of them",
+        )
+
+
+def _qos(topic: Mapping[str, Any]) -> Iterator[Finding]:
+    for publisher in topic["publishers"]:
+        for subscriber in topic["subscribers"]:
+            asked = [
+                words
+                for policy, words in (("reliable", "reliable"), ("transient_local", "transient local"))
+                if subscriber[policy] and not publisher[policy]
+            ]
+            if asked and publisher["type"] == subscriber["type"]:
+                offer = f"{'reliable' if publisher['reliable'] else 'best effort'}, "
+                offer += "transient local" if publisher["transient_local"] else "volatile"
+                yield Finding(
+                    Level.ERROR,
+                    topic["name"],
+                    f"{subscriber['node']} asks for {' and '.join(asked)}, {publisher['node']} offers {offer}: "
+                    "nothing gets through",
+                    "make the subscriber ask for less, or the publisher offer more",
+                )
+
+
+def _camera(topic: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Finding]:
+    name, publishers = topic["name"], topic["publishers"]
+    if not publishers or not topic["probed"]:
+        return
+    if topic["trouble"]:
+        yield Finding(Level.ERROR, name, topic["trouble"], "choose another encoding in the camera's driver")
+    if topic["received"] == 0:
+        yield _silent_camera(name, publishers, environ)
+        return
+    said = f"{_rate(topic)}, up to {topic['largest_bytes'] / 1024:.0f} kB"
+    if topic["received"] > 3 and topic["repeated_frames"] >= FROZEN_SHARE * (topic["received"] - 1):
+        yield Finding(Level.ERROR, name, f"shows one picture again and again ({said})", "restart the camera's driver")
+    elif topic["luminance"] is not None and topic["luminance"] < DARK_LUMINANCE and topic["contrast"] < DARK_CONTRAST:
+        what = f"is dark (mean luma {topic['luminance']:.0f} of 255, {said})"
+        yield Finding(Level.ERROR, name, what, "lens cap, light, exposure")
+    else:
+        yield Finding(Level.OK, name, said)
+    best_effort = [publisher for publisher in publishers if not publisher["reliable"]]
+    if best_effort and topic["largest_bytes"] > LARGE_BYTES and not _has_profile(environ):
+        yield Finding(
+            Level.WARN,
+            name,
+            f"large best-effort images ({topic['largest_bytes'] / 1024:.0f} kB) without the shared-memory profile: "
+            "many are lost without a word",
+            "start publisher and subscribers with config/fastdds_shm.xml",
+        )
+
+
+def _silent_camera(name: str, publishers: list[Mapping[str, Any]], environ: Mapping[str, str]) -> Finding:
+    nodes = ", ".join(sorted({publisher["node"] for publisher in publishers}))
+    if any(not publisher["reliable"] for publisher in publishers) and not _has_profile(environ):
+        return Finding(
+            Level.ERROR,
+            name,
+            f"{nodes} publishes best effort and nothing arrives: large images are lost without shared memory",
+            "start publisher and subscribers with config/fastdds_shm.xml (scripts/ros_run does)",
+        )
+    return Finding(
+        Level.ERROR,
+        name,
+        f"{nodes} has announced it, but nothing arrives",
+        "is the camera streaming? Do both sides use the same Fast DDS profile? Is the network fast enough?",
+    )
+
+
+def _joints(topic: Mapping[str, Any]) -> Iterator[Finding]:
+    if not topic["publishers"] or not topic["probed"]:
+        return
+    nodes = sorted({publisher["node"] for publisher in topic["publishers"]})
+    if len(topic["publishers"]) > 1:
+        yield Finding(
+            Level.WARN,
+            topic["name"],
+            f"{len(topic['publishers'])} publishers ({', '.join(nodes)}): fine for two arms, not for one",
+            "a joint_state_publisher beside a real driver sends zeros in between; stop it",
+        )
+    if topic["received"] == 0:
+        yield Finding(Level.ERROR, topic["name"], f"{', '.join(nodes)} publishes nothing", "is the controller active?")
+    else:
+        yield Finding(Level.OK, topic["name"], _rate(topic))
+
+
+def _clock(topic: Mapping[str, Any]) -> Iterator[Finding]:
+    if len(topic["publishers"]) > 1:
+        nodes = ", ".join(publisher["node"] for publisher in topic["publishers"])
+        yield Finding(Level.ERROR, topic["name"], f"several publishers: {nodes}", "stop all but one")
+    if not topic["publishers"] or not topic["probed"]:
+        return
+    if topic["received"] < 2 or topic["first_stamp_ns"] == topic["last_stamp_ns"]:
+        remedy = "start or resume the simulator or the replay; nodes with use_sim_time stand still until then"
+        yield Finding(Level.ERROR, topic["name"], "the clock does not move", remedy)
+    else:
+        yield Finding(Level.OK, topic["name"], f"moves, {_rate(topic)}")
+
+
+def _stamps(topic: Mapping[str, Any], now_ns: int) -> Iterator[Finding]:
+    last = topic["last_stamp_ns"]
+    if last is None:
+        return
+    name = topic["name"]
+    if last == 0:
+        yield Finding(Level.ERROR, name, "header stamps are zero", "the driver must fill header.stamp")
+        return
+    if topic["received"] > 1 and topic["first_stamp_ns"] == last:
+        yield Finding(Level.ERROR, name, "header stamps do not advance", "the driver must stamp each message")
+    if topic["backward_stamps"]:
+        count = topic["backward_stamps"]
+        remedy = "two publishers with clocks of their own, or a bag that loops with old stamps"
+        yield Finding(Level.WARN, name, f"header stamps went back {count} times", remedy)
+    age_s = (now_ns - last) / _NS
+    if age_s > OLD_S:
+        yield Finding(Level.NOTE, name, f"stamps are {_span(age_s)} old: a recording, or a clock that is off")
+    elif age_s < -1.0:
+        remedy = "synchronise the clocks of the two machines (chrony)"
+        yield Finding(Level.WARN, name, f"stamps are {_span(-age_s)} ahead of this machine's clock", remedy)
+
+
+def _has_profile(environ: Mapping[str, str]) -> bool:
+    return all(finding.level is Level.OK for finding in _profile(environ))
+
+
+def _rate(topic: Mapping[str, Any]) -> str:
+    return "one message" if topic["rate_hz"] is None else f"{topic['rate_hz']:.1f} Hz"
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((86400 * 365.25, "years"), (86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def worst(findings: list[Finding]) -> Level:
+    """The worst level among the findings."""
+    order = list(Level)
+    return max((finding.level for finding in findings), key=order.index, default=Level.OK)

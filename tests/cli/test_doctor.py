@@ -1,0 +1,168 @@
+"""doctor names what is wrong, with both sides and a remedy, and stays silent about what is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollout_monitor.cli import diagnosis
+from rollout_monitor.cli.diagnosis import Finding, Level, examine_environment, examine_graph, worst
+
+NOW_NS = 1_800_000_000_000_000_000
+IMAGE, JOINTS, CLOCK = "sensor_msgs/msg/Image", "sensor_msgs/msg/JointState", "rosgraph_msgs/msg/Clock"
+
+
+@pytest.fixture
+def profile(tmp_path: Path, root: Path) -> dict[str, str]:
+    return {"FASTDDS_DEFAULT_PROFILES_FILE": str(root / "config" / "fastdds_shm.xml")}
+
+
+def end(node: str, kind: str, *, reliable: bool = True, latched: bool = False) -> dict[str, Any]:
+    return {"node": node, "type": kind, "reliable": reliable, "transient_local": latched}
+
+
+def topic(name: str, kind: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "types": [kind],
+        "publishers": [end("/driver", kind)],
+        "subscribers": [],
+        "probed": True,
+        "received": 100,
+        "rate_hz": 30.0,
+        "largest_bytes": 40_000,
+        "first_stamp_ns": NOW_NS - 4_000_000_000,
+        "last_stamp_ns": NOW_NS,
+        "backward_stamps": 0,
+        "repeated_frames": 0,
+        "luminance": 100.0,
+        "contrast": 30.0,
+        "trouble": "",
+        **changes,
+    }
+
+
+def graph(*topics: dict[str, Any], nodes: tuple[str, ...] = ("/driver",), **changes: Any) -> dict[str, Any]:
+    return {"nodes": list(nodes), "topics": list(topics), "other_domains": {}, **changes}
+
+
+def about(found: list[Finding], subject: str) -> list[Finding]:
+    return [finding for finding in found if finding.subject == subject and finding.level is not Level.OK]
+
+
+HEALTHY = (topic("/cam/image_raw", IMAGE), topic("/joint_states", JOINTS, rate_hz=500.0))
+
+
+def test_a_healthy_graph_is_fine(profile: dict[str, str]) -> None:
+    found = examine_graph(graph(*HEALTHY), profile, NOW_NS)
+    assert worst(found) is Level.OK
+    assert any("500.0 Hz" in finding.what for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "level", "said"),
+    [
+        (topic("/t", IMAGE, received=0, rate_hz=None, last_stamp_ns=None), Level.ERROR, "/driver has announced it"),
+        (topic("/t", IMAGE, repeated_frames=99), Level.ERROR, "one picture again and again"),
+        (topic("/t", IMAGE, luminance=3.0, contrast=1.0), Level.ERROR, "is dark"),
+        (topic("/t", IMAGE, trouble="encoding 'foo8' is not known"), Level.ERROR, "foo8"),
+        (topic("/t", JOINTS, received=0, rate_hz=None, last_stamp_ns=None), Level.ERROR, "/driver publishes nothing"),
+        (topic("/t", JOINTS, publishers=[end("/a", JOINTS), end("/b", JOINTS)]), Level.WARN, "2 publishers (/a, /b)"),
+        (topic("/t", JOINTS, first_stamp_ns=0, last_stamp_ns=0), Level.ERROR, "header stamps are zero"),
+        (topic("/t", JOINTS, first_stamp_ns=NOW_NS), Level.ERROR, "do not advance"),
+        (topic("/t", JOINTS, backward_stamps=2), Level.WARN, "went back 2 times"),
+        (topic("/t", JOINTS, last_stamp_ns=NOW_NS + 5_000_000_000), Level.WARN, "5 s ahead"),
+        (topic("/t", JOINTS, last_stamp_ns=NOW_NS - 63_200_000_000_000_000), Level.NOTE, "2 years old"),
+        (topic("/t", CLOCK, first_stamp_ns=5, last_stamp_ns=5), Level.ERROR, "the clock does not move"),
+        (
+            topic("/t", CLOCK, publishers=[end("/a", CLOCK), end("/b", CLOCK)]),
+            Level.ERROR,
+            "several publishers: /a, /b",
+        ),
+        (topic("/t", IMAGE, types=[IMAGE, "std_msgs/msg/String"]), Level.ERROR, "has several types"),
+    ],
+)
+def test_what_is_wrong_with_a_topic_is_named(
+    profile: dict[str, str], wrong: dict[str, Any], level: Level, said: str
+) -> None:
+    found = about(examine_graph(graph(*HEALTHY, wrong), profile, NOW_NS), "/t")
+    assert any(finding.level is level and said in finding.what for finding in found), found
+
+
+def test_incompatible_qos_names_both_sides(profile: dict[str, str]) -> None:
+    wrong = topic(
+        "/t",
+        IMAGE,
+        publishers=[end("/cam", IMAGE, reliable=False)],
+        subscribers=[end("/viewer", IMAGE, latched=True), end("/fine", IMAGE, reliable=False)],
+    )
+    (finding,) = about(examine_graph(graph(*HEALTHY, wrong), profile, NOW_NS), "/t")
+    assert finding.what == (
+        "/viewer asks for reliable and transient local, /cam offers best effort, volatile: nothing gets through"
+    )
+
+
+@pytest.mark.parametrize("received", [0, 50])
+def test_the_silent_loss_of_large_best_effort_images_is_recognised(profile: dict[str, str], received: int) -> None:
+    wrong = topic(
+        "/t",
+        IMAGE,
+        publishers=[end("/cam", IMAGE, reliable=False)],
+        received=received,
+        largest_bytes=900_000 if received else 0,
+        last_stamp_ns=NOW_NS if received else None,
+    )
+    without = about(examine_graph(graph(*HEALTHY, wrong), {}, NOW_NS), "/t")
+    assert len(without) == 1 and "fastdds_shm.xml" in without[0].remedy
+    with_profile = about(examine_graph(graph(*HEALTHY, wrong), profile, NOW_NS), "/t")
+    assert not [finding for finding in with_profile if "shared memory" in finding.what]
+
+
+def test_nodes_in_another_domain_are_pointed_at() -> None:
+    found = examine_graph(graph(nodes=(), other_domains={"7": 12}), {"ROS_DOMAIN_ID": "3"}, NOW_NS)
+    assert (found[0].level, found[0].what) == (Level.WARN, "no node in domain 3")
+    assert "12 in domain 7" in found[0].remedy
+
+
+def test_missing_streams_are_named() -> None:
+    found = examine_graph(graph(topic("/chatter", "std_msgs/msg/String", probed=False)), {}, NOW_NS)
+    assert [finding.what.split(" in domain")[0] for finding in found if finding.level is Level.WARN] == [
+        "nobody publishes joint states",
+        "nobody publishes images",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("environ", "subject", "level"),
+    [
+        ({}, "large images", Level.WARN),
+        ({"FASTDDS_DEFAULT_PROFILES_FILE": "/nowhere.xml"}, "large images", Level.ERROR),
+        ({"FASTDDS_BUILTIN_TRANSPORTS": "LARGE_DATA"}, "large images", Level.OK),
+        ({"ROS_DOMAIN_ID": "seven"}, "domain", Level.ERROR),
+        ({"ROS_LOCALHOST_ONLY": "1"}, "reach", Level.NOTE),
+    ],
+)
+def test_the_environment_is_examined(environ: dict[str, str], subject: str, level: Level) -> None:
+    found = examine_environment(environ, has_rclpy=True, has_nodes=True)
+    assert [finding.level for finding in found if finding.subject == subject] == [level]
+
+
+def test_a_profile_without_shared_memory_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "udp.xml"
+    file.write_text("<dds><transport_descriptor><type>UDPv4</type></transport_descriptor></dds>")
+    found = examine_environment({"FASTDDS_DEFAULT_PROFILES_FILE": str(file)}, has_rclpy=True, has_nodes=True)
+    assert [f.level for f in found if f.subject == "large images"] == [Level.WARN]
+
+
+def test_a_missing_ros_is_the_first_thing_to_mend() -> None:
+    found = examine_environment({}, has_rclpy=False, has_nodes=False)
+    assert worst(found) is Level.ERROR
+    assert "make setup" in next(finding.remedy for finding in found if finding.level is Level.ERROR)
+
+
+def test_too_little_shared_memory_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis, "SHM_NEEDED", 2**62)
+    (found,) = diagnosis._shared_memory(tmp_path)
+    assert found.level is Level.WARN and "--shm-size" in found.remedy
