@@ -55,6 +55,7 @@ def test_kilted_is_chosen_by_name(tree: Path) -> None:
     env = environment(tree, {**BARE, "DISTRO": "kilted"})
     assert env["ROS_DISTRO"] == "kilted"
     assert env["VIRTUAL_ENV"] == f"{tree}/.venv-kilted"
+    assert "FASTRTPS_DEFAULT_PROFILES_FILE" not in env, "deprecated there, and warned about"
 
 
 @pytest.mark.parametrize("distro", ["", "jazzy", "kilted"])
