@@ -122,7 +122,7 @@ class MotionFigures(Record):
 
 
 class JointHealth(Record):
-    """What came in on the joint stream, counted since the stream began."""
+    """What came in on the joint stream: since it began, or, in a report, within the episode."""
 
     received: int = Field(default=0, ge=0, description="messages")
     used: int = Field(default=0, ge=0, description="messages that gave at least one sample")
@@ -170,7 +170,7 @@ class KinematicSummary(Record):
 
 
 class CameraHealth(Record):
-    """The state of one camera stream, published on a change and at a fixed stream-time rate."""
+    """One camera stream, published on a change and at a fixed rate of stream time; counts as for `JointHealth`."""
 
     camera: str
     stamp_ns: int = Field(description="stream time of this report")

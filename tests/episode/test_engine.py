@@ -147,6 +147,16 @@ def test_a_start_right_after_an_end_does_not_interrupt_what_was_ended() -> None:
     assert found[0].estimates == 25 and found[1].estimates == 26
 
 
+def test_health_counts_the_episode_not_the_life_of_the_stream() -> None:
+    first = Streams(duration_s=5.0, episode_id="a").build()
+    second = Streams(duration_s=5.0, episode_id="b", start_ns=T0 + 6 * NS).build()
+    found = reports(feed(engine(lambda t: t / 10), first + second))
+    for report in found:
+        assert report.joints is not None
+        assert report.joints.received == pytest.approx(501, abs=11)
+        assert [health.received for health in report.cameras] == pytest.approx([50, 50], abs=6)
+
+
 def test_input_that_ends_in_mid_episode_is_interrupted_not_lost() -> None:
     (report,) = reports(feed(engine(lambda t: t / 10), Streams(duration_s=5.0).build()[:-1]))
     assert report.state is EpisodeState.INTERRUPTED and report.estimates == 25

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rollout_monitor.episode.health import HealthBook
 from rollout_monitor.episode.merge import StampMerger
 from rollout_monitor.episode.pictures import Picture, PictureBook
 from rollout_monitor.episode.running import RunningEpisode
@@ -60,6 +61,7 @@ class Monitor:
         self._idle = MonitorStatus(stamp_ns=0, state=EpisodeState.IDLE)
         self._early: deque[Item] = deque(maxlen=512)  # what came before its START marker
         self._pictures = PictureBook(settings.keep_pictures)
+        self._health = HealthBook()
         self._status_tick = -1
 
     @property
@@ -97,6 +99,7 @@ class Monitor:
 
     def on_kinematics(self, summary: KinematicSummary) -> list[Output]:
         """Take the next kinematic summary."""
+        self._health.add(summary.health)
         if self._running is None:
             self._early.append(summary)
             return []
@@ -110,6 +113,7 @@ class Monitor:
 
     def on_camera(self, health: CameraHealth) -> list[Output]:
         """Take a camera's health."""
+        self._health.add(health)
         if self._running is None:
             return []
         return [*self._running.on_camera(health), *self._status_if_due(health.stamp_ns)]
@@ -145,8 +149,10 @@ class Monitor:
     def _start(self, marker: EpisodeMarker) -> list[Output]:
         self._merger.clear()
         self._pictures.drop_before(marker.stamp_ns)
+        self._health.begin_episode()
         self._status_tick = -1
-        self._running = RunningEpisode(marker, self._settings, self._budget(marker.task), self._pictures)
+        budget_s = self._budget(marker.task)
+        self._running = RunningEpisode(marker, self._settings, budget_s, self._pictures, self._health)
         early, self._early = list(self._early), deque(maxlen=self._early.maxlen)
         out: list[Output] = [self._running.status()]
         for item in early:

@@ -8,6 +8,7 @@ import numpy as np
 
 from rollout_monitor.episode.curve_book import CurveBook, largest_gap
 from rollout_monitor.episode.detectors import Detectors
+from rollout_monitor.episode.health import HealthBook
 from rollout_monitor.episode.motion_book import MotionBook
 from rollout_monitor.episode.pictures import PictureBook
 from rollout_monitor.episode.settings import MonitorSettings
@@ -37,16 +38,21 @@ class RunningEpisode:
     """Everything about the attempt that is running. Made by a START marker, used up by `close`."""
 
     def __init__(
-        self, marker: EpisodeMarker, settings: MonitorSettings, budget_s: float | None, pictures: PictureBook
+        self,
+        marker: EpisodeMarker,
+        settings: MonitorSettings,
+        budget_s: float | None,
+        pictures: PictureBook,
+        health: HealthBook,
     ) -> None:
         self._marker = marker
         self._settings = settings
         self._pictures = pictures
+        self._health = health
         self._log = EventLog(marker.episode_id)
         self._detectors = Detectors(settings.events, self._log, marker.stamp_ns, budget_s)
         self._curve = CurveBook(settings.opd)
         self._motion = MotionBook(marker.stamp_ns, settings.motion.idle_speed)
-        self._cameras: dict[str, CameraHealth] = {}
         self._newest: ProgressEstimate | None = None
         self._summary: KinematicSummary | None = None
         self._live = 0.0
@@ -125,7 +131,6 @@ class RunningEpisode:
         """Take a camera's health."""
         if self._past_end(health.stamp_ns) or health.stamp_ns < self._marker.stamp_ns:
             return []
-        self._cameras[health.camera] = health
         return self._detectors.on_camera(health)
 
     def on_time(self, stream_ns: int) -> list[Event]:
@@ -207,8 +212,8 @@ class RunningEpisode:
             i_phys=self._motion.text(),
             speed=self._motion.speed(),
             events=[event.model_copy(update={"evidence": evidence.get(event.event_id)}) for event in self._log.events],
-            cameras=list(self._cameras.values()),
-            joints=self._summary.health if self._summary else None,
+            cameras=self._health.cameras,
+            joints=self._health.joints,
             key_frames=key_frames,
             settings=_flat(self._settings.model_dump(exclude={"robot"})),
             calibration=self._settings.calibration,
