@@ -74,6 +74,7 @@ def test_drops_are_seen_or_not() -> None:
     assert figures.DROPS_SEEN([seen]) == 1.0
     assert figures.DROPS_SEEN([seen, blind]) == 0.5
     assert np.isnan(figures.DROPS_SEEN([answers(truth, truth)]))
+    assert bootstrap(figures.DROPS_SEEN, [seen, answers(truth, truth)]).n == 1
 
 
 def test_the_outcome_is_the_last_seconds_median() -> None:

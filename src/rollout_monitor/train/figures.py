@@ -57,7 +57,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure with its 95 % bootstrap interval over ``n`` rollouts; NaN where nothing applies."""
+    """A figure with its 95 % bootstrap interval over rollouts; ``n`` of them had anything to count."""
 
     value: float
     low: float
@@ -117,7 +117,14 @@ def bootstrap(measure: Measure, answers: Sequence[Answers], seed: int = 0) -> Fi
     values = np.array([measure.whole([parts[int(i)] for i in draw]) for draw in draws])
     values = values[np.isfinite(values)]
     low, high = np.quantile(values, [0.025, 0.975]) if len(values) else (float("nan"), float("nan"))
-    return Figure(measure.whole(parts), float(low), float(high), len(answers))
+    return Figure(measure.whole(parts), float(low), float(high), sum(_counts_at_all(part) for part in parts))
+
+
+def _counts_at_all(part: Any) -> bool:
+    """Whether a rollout's part adds anything: a number, (hits, cases) with cases, or a table of counts with any."""
+    if part is None:
+        return False
+    return bool(part[1]) if isinstance(part, tuple) else not isinstance(part, np.ndarray) or bool(part.any())
 
 
 def _mean(parts: list[Any]) -> float:

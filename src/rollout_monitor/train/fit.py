@@ -26,7 +26,7 @@ SOFTNESS = 0.012
 class FitSettings:
     """How long and how: steps of ``batch`` sequences of ``length`` frames."""
 
-    steps: int = 1100
+    steps: int = 2800
     batch: int = 10
     length: int = 48
     learning_rate: float = 1.5e-3

@@ -20,7 +20,7 @@ from rollout_monitor.train.phrases import draw
 OTHER_TASK_SHARE = 0.45
 OPPOSITE_SHARE = 0.75
 """Of the other tasks, how often the one with the roles swapped: only the order of the words tells that pair apart."""
-NO_WRIST_SHARE = 0.15
+NO_WRIST_SHARE = 0.25
 WRIST_LOST_SHARE = 0.05
 PLAIN_SHARE = 0.35
 NOISE = 0.02
