@@ -43,8 +43,9 @@ bench: setup ## measure, print, judge nothing
 docs-check: setup ## the generated pages are those of the code
 	@$(RUN) python -m pytest -q tests/docs $(ARGS)
 
-config: setup ## write config/monitor.yaml again from the nodes' settings
+config: setup ## write config/monitor.yaml and docs/nodes again from the nodes' settings
 	@$(RUN) python scripts/write_config.py
+	@$(RUN) python scripts/generate_node_docs.py
 
 train-embedded: setup ## train the embedded progress model again and export it (extra [train])
 	@$(RUN) python -m rollout_monitor.train $(ARGS)
