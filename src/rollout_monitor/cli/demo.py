@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated
@@ -87,12 +87,17 @@ def _play(bags: Path, folder: Path, live: bool, log: IO[str]) -> list[EpisodeRep
     for camera in CAMERAS:
         up += ["--camera", camera]
     watch = [*_node("watch"), "-r", f"__ns:={NAMESPACE}", "-p", f"reports:={len(ATTEMPTS)}"]
-    reports = []
-    with _running(up, log) as stack, _running(watch, None) as viewer:
-        for attempt in ATTEMPTS:
+    reports: list[EpisodeReport] = []
+    with ExitStack() as processes:
+        stack = processes.enter_context(_running(up, log))
+        viewer = processes.enter_context(_running(watch, None))
+        sources = [_source(attempt, bags, live) for attempt in ATTEMPTS]
+        source = processes.enter_context(_running(sources[0], log))
+        for number, attempt in enumerate(ATTEMPTS, start=1):
             known = _kept(folder)
-            with _running(_source(attempt, bags, live), log) as source:
-                _wait_for_end(source, stack, attempt.title, folder)
+            _wait_for_end(source, stack, attempt.title, folder)
+            if number < len(ATTEMPTS):  # it takes a while to start: let it, while the report is being written
+                source = processes.enter_context(_running(sources[number], log))
             reports.append(_wait_for_report(known, stack, attempt.title, folder))
         try:
             viewer.wait(_REPORT_WAIT_S)
