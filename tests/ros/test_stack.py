@@ -24,8 +24,9 @@ from rollout_monitor.prm.registry import create
 from rollout_monitor.records import EpisodeReport, EpisodeState, Outcome
 from rollout_monitor.store.bags import open_bag
 
-RATHER_LIVE = {"latency_p50_s", "latency_p99_s", "bag"}
-"""Fields of a report that only a live run can have."""
+RATHER_LIVE = {"latency_p50_s", "latency_p99_s", "bag", "joints", "cameras"}
+"""Fields of a report that tell of the live run itself: latencies, its recording, and what was counted on the streams
+from the moment on at which the START marker was heard."""
 
 
 @pytest.fixture(scope="module")

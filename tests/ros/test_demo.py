@@ -1,0 +1,48 @@
+"""A bundled recording of the simulated cell through the real stack with the embedded model, live against offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from graph import Graph
+from stack import NAMESPACE, Stack
+from test_stack import RATHER_LIVE
+
+from rollout_monitor.cli.offline import choose_sources, run_bag
+from rollout_monitor.episode.monitor import Closed
+from rollout_monitor.episode.rollout import RolloutMonitor
+from rollout_monitor.episode.settings import GateSettings
+from rollout_monitor.prm.registry import create
+from rollout_monitor.records import EpisodeReport
+from rollout_monitor.store.bags import open_bag
+
+
+@pytest.fixture(scope="module")
+def bag(root: Path) -> Path:
+    return root / "demo" / "lift_success"
+
+
+@pytest.fixture(scope="module")
+def offline(bag: Path) -> EpisodeReport:
+    model = create("embedded")
+    gate = GateSettings(cameras=("front", "wrist"), rate_hz=model.card.rate_hz)
+    with open_bag(bag) as reader:
+        outputs = list(run_bag(reader, choose_sources(reader, {}, None), RolloutMonitor(model, gate), None, None))
+    return next(one.report for one in outputs if isinstance(one, Closed))
+
+
+def test_the_embedded_model_judges_live_as_it_does_offline(graph: Graph, bag: Path, offline: EpisodeReport) -> None:
+    """Stamps decide which frames are used; where the machine kept up, every figure is the same."""
+    stack = Stack(graph)
+    stack.start_all(None)
+    stack.play(bag, prefix="", rate=1.0)
+    live = stack.report(offline.episode_id)
+    assert live.robot == offline.robot and live.source == offline.source
+    assert stack.nodes["prm_node"].popen.poll() is None
+    assert NAMESPACE in stack.nodes["prm_node"].text
+    if live.dropped:  # a machine too slow for the model: then the report says so, and that is all that may differ
+        assert any("skipped because the model was busy" in note for note in live.notes)
+        assert live.motion == offline.motion
+        return
+    assert live.model_dump(exclude=RATHER_LIVE) == offline.model_dump(exclude=RATHER_LIVE)
