@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from graph import Graph
 from stack import NAMESPACE, Stack
-from test_stack import RATHER_LIVE
+from test_stack import differences
 
 from rollout_monitor.cli.offline import choose_sources, run_bag
 from rollout_monitor.episode.monitor import Closed
@@ -45,4 +45,4 @@ def test_the_embedded_model_judges_live_as_it_does_offline(graph: Graph, bag: Pa
         assert any("skipped because the model was busy" in note for note in live.notes)
         assert live.motion == offline.motion
         return
-    assert live.model_dump(exclude=RATHER_LIVE) == offline.model_dump(exclude=RATHER_LIVE)
+    assert differences(live, offline) == []
