@@ -47,8 +47,11 @@ config: setup ## write config/monitor.yaml and docs/nodes again from the nodes' 
 	@$(RUN) python scripts/write_config.py
 	@$(RUN) python scripts/generate_node_docs.py
 
-train-embedded: setup ## train the embedded progress model again and export it (extra [train])
-	@$(RUN) python -m rollout_monitor.train $(ARGS)
+train-embedded: setup ## simulate rollouts, train the embedded model on them, export it (extras [sim], [train]; hours)
+	@$(RUN) sh -c 'scripts/install_sim.sh "$$VIRTUAL_ENV"'
+	@$(RUN) python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[train]'
+	@$(RUN) rollout-monitor sim generate --out data/sim --rollouts 403 --seed 1000 --frame-rate 5 --jobs 2
+	@$(RUN) python -m rollout_monitor.train --data data/sim --work data/train --out models/embedded $(ARGS)
 
 clean: ## remove what setup built, recordings and reports stay
 	rm -rf .venv .venv-* .venv*.lock ros2_ws/build ros2_ws/install ros2_ws/log .mypy_cache .ruff_cache .pytest_cache .hypothesis
