@@ -38,3 +38,8 @@ def replay_node() -> None:
 def sim_robot_node() -> None:
     """Run sim_robot_node."""
     _enter("sim_robot_node")
+
+
+def watch() -> None:
+    """Run watch."""
+    _enter("watch")

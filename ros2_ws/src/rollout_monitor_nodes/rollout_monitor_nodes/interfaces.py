@@ -154,4 +154,13 @@ SIM_ROBOT_NODE = NodeInterface(
     ),
 )
 
-NODES = (PRM_NODE, MONITOR_NODE, RECORDER, REPLAY_NODE, SIM_ROBOT_NODE)
+WATCH = NodeInterface(
+    name="watch",
+    managed=False,
+    about="Shows the running episode in a terminal: one live line, each event, the outcome and where the report lies.",
+    settings=settings.WatchSettings,
+    subscribes=(STATUS, EVENTS, REPORTS),
+    notes=("Without a terminal (in a log) it prints a line every `line_every_s` instead of one that moves.",),
+)
+
+NODES = (PRM_NODE, MONITOR_NODE, RECORDER, REPLAY_NODE, SIM_ROBOT_NODE, WATCH)

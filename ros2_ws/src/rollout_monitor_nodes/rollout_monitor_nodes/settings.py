@@ -172,3 +172,12 @@ class SimRobotSettings(Settings):
     wait_for_subscribers_s: float = Field(
         default=10.0, ge=0.0, le=600.0, description="longest wait for subscribers before the first attempt, s"
     )
+
+
+class WatchSettings(Settings):
+    """watch."""
+
+    reports: int = Field(default=0, ge=0, le=100000, description="end after this many episode reports; 0: never")
+    line_every_s: float = Field(
+        default=1.0, gt=0.0, le=600.0, description="without a terminal: a line every so often of stream time, s"
+    )

@@ -6,7 +6,6 @@ import shutil
 import sys
 
 import rollout_monitor_msgs.msg as ros
-from pydantic import BaseModel, ConfigDict, Field
 from rclpy.node import Node
 from rclpy.task import Future
 
@@ -15,17 +14,9 @@ from rollout_monitor.report.line import event_line, live_line, report_lines
 from rollout_monitor_nodes.common import qos, spin
 from rollout_monitor_nodes.common.conversions import event_from_msg, report_from_msg, status_from_msg
 from rollout_monitor_nodes.common.params import declare
+from rollout_monitor_nodes.settings import WatchSettings
 
 _ERASE = "\r\x1b[2K"
-
-
-class WatchSettings(BaseModel):
-    """Parameters of the watch node."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    reports: int = Field(default=0, ge=0, le=100000, description="end after this many episode reports; 0: never")
-    line_every: float = Field(default=1.0, gt=0.0, le=600.0, description="without a terminal: a line every so often, s")
 
 
 class WatchNode(Node):
@@ -71,7 +62,7 @@ class WatchNode(Node):
             sys.stdout.write(_ERASE + live_line(status, width - 1))
             sys.stdout.flush()
             self._line_shown = True
-        elif status.elapsed_s - self._printed_s >= self._settings.line_every:
+        elif status.elapsed_s - self._printed_s >= self._settings.line_every_s:
             self._printed_s = status.elapsed_s
             print(live_line(status, 160), flush=True)
 
