@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -41,8 +40,7 @@ for number in range({IMAGES}):
     image.header.stamp.sec = number
     publisher.publish(image)
     time.sleep(1 / {RATE_HZ})
-print("published", flush=True)
-sys.stdin.read()
+time.sleep(1.0)  # what is on its way still needs this process
 """
 
 
@@ -75,17 +73,13 @@ def test_large_best_effort_images_arrive() -> None:
     qos = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
     node.create_subscription(Image, "image", lambda image: got.add(image.header.stamp.sec), qos)
     try:
-        with subprocess.Popen(
-            [sys.executable, "-c", PUBLISHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as camera:
-            assert camera.stdin is not None
-            deadline = time.monotonic() + DEADLINE_S
-            while max(got, default=0) < IMAGES - 1 and time.monotonic() < deadline and camera.poll() is None:
+        with subprocess.Popen([sys.executable, "-c", PUBLISHER]) as camera:
+            while camera.poll() is None:
                 executor.spin_once(timeout_sec=0.1)
-            camera.stdin.close()
+        assert camera.returncode == 0
     finally:
         executor.shutdown()
         node.destroy_node()
         rclpy.shutdown(context=context)
-    # A busy machine may drop some of them; a transport that is too small drops nine of ten.
-    assert len(got) > IMAGES // 2
+    # A busy machine may lose one now and then; with transports that are too small half or nearly all are lost.
+    assert len(got) >= 0.8 * IMAGES
