@@ -32,6 +32,7 @@ lint: setup ## ruff, mypy, hadolint
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
 	@$(RUN) mypy
+	@$(RUN) mypy --config-file ros2_ws/src/rollout_monitor_nodes/mypy.ini
 	@$(RUN) sh -c 'command -v hadolint >/dev/null || { echo "hadolint is not there: Dockerfile not linted"; exit 0; }; hadolint Dockerfile'
 
 test: lint ## everything: lint, types, unit tests and real nodes in separate processes

@@ -60,6 +60,7 @@ TICK_S = 0.1
 CAMERA_DEPTH = 10
 _NS = 1_000_000_000
 _SERVICE_SOURCE = "service"
+_LEVELS = {Severity.INFO: diagnostics.OK, Severity.WARN: diagnostics.WARN, Severity.ERROR: diagnostics.ERROR}
 
 
 class MonitorNode(ManagedNode):
@@ -422,8 +423,8 @@ class MonitorNode(ManagedNode):
 
     def _parts(self) -> list[Part]:
         status = self._monitor.status
-        worst = max((event.severity for event in status.active_events), key=list(Severity).index, default=None)
-        level = {Severity.ERROR: diagnostics.ERROR, Severity.WARN: diagnostics.WARN}.get(worst, diagnostics.OK)
+        worst = max((event.severity for event in status.active_events), key=list(Severity).index, default=Severity.INFO)
+        level = _LEVELS[worst]
         reasons = "; ".join(event.reason for event in status.active_events)
         episode = Part(
             "episode",

@@ -89,7 +89,7 @@ class Open:
     failed: bool = False
 
 
-class Recorder(Node):  # type: ignore[misc]
+class Recorder(Node):
     """See the module's text."""
 
     def __init__(self) -> None:

@@ -35,7 +35,7 @@ _NS = 1_000_000_000
 _IMAGES = (IMAGE, COMPRESSED)
 
 
-class ReplayNode(Node):  # type: ignore[misc]
+class ReplayNode(Node):
     """See the module's text."""
 
     def __init__(self) -> None:
@@ -150,13 +150,15 @@ class ReplayNode(Node):  # type: ignore[misc]
         due: Iterable[Due] = laps(self._one_pass, span_ns, self.settings.loop)
         if self._clock_publisher is not None:
             due = with_clock(due, round(_NS / self.settings.clock_hz))
-        shift_ns = int(self.get_clock().now().nanoseconds) - start_ns if self.settings.restamp else 0
         pacer = Pacer(self.settings.rate, time.monotonic_ns, self._halt)
         self.get_logger().info(
             f"playing {self._bag.path}: {self._bag.duration_s:.1f} s at rate {self.settings.rate:g}"
             + (", looping" if self.settings.loop else "")
         )
+        shift_ns: int | None = None
         for one in due:
+            if shift_ns is None:  # only now: reading the first message takes its time
+                shift_ns = int(self.get_clock().now().nanoseconds) - one.time_ns if self.settings.restamp else 0
             if not pacer.wait(one.time_ns):
                 break
             if one.message is None:

@@ -34,7 +34,7 @@ LATE_S = 0.25
 NAME = "sim_robot"
 
 
-class SimRobotNode(Node):  # type: ignore[misc]
+class SimRobotNode(Node):
     """See the module's text."""
 
     def __init__(self) -> None:
@@ -146,8 +146,9 @@ class SimRobotNode(Node):  # type: ignore[misc]
             )
 
     def _publish(self, cell: SimCell, sample: JointSample | CameraFrame, stamp_ns: int) -> None:
-        camera = getattr(sample, "camera", None)
-        if camera is None:
+        from rollout_monitor.sim.cell import JointSample  # noqa: PLC0415 - loads the simulator
+
+        if isinstance(sample, JointSample):
             msg = JointState(
                 name=list(cell.joint_names),
                 position=sample.positions.tolist(),
@@ -157,8 +158,8 @@ class SimRobotNode(Node):  # type: ignore[misc]
             publisher = self._joints
         else:
             msg = CompressedImage(format="jpeg", data=encode_jpeg(sample.rgb, self.settings.jpeg_quality))
-            msg.header.frame_id = f"{camera}_optical_frame"
-            publisher = self._cameras[camera]
+            msg.header.frame_id = f"{sample.camera}_optical_frame"
+            publisher = self._cameras[sample.camera]
         msg.header.stamp = time_to_msg(stamp_ns)
         publisher.publish(msg)
 

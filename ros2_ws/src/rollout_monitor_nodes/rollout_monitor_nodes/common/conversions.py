@@ -7,6 +7,7 @@ beside it for an absent stamp. Stamps are header stamps in nanoseconds.
 from __future__ import annotations
 
 import math
+from typing import Any, TypeVar
 
 from builtin_interfaces.msg import Time
 from rollout_monitor_msgs import msg as ros
@@ -62,7 +63,10 @@ DECIDED_BY = {
 }
 
 
-def _inverse(mapping: dict, value: int, field: str):  # type: ignore[no-untyped-def, type-arg]
+K = TypeVar("K")
+
+
+def _inverse(mapping: dict[K, int], value: int, field: str) -> K:
     for key, constant in mapping.items():
         if constant == value:
             return key
@@ -75,8 +79,7 @@ def label_from_constant(value: int) -> Label | None:
     Raises:
         InputError: no such constant.
     """
-    label: Label | None = _inverse(LABELS, value, "label")
-    return label
+    return _inverse(LABELS, value, "label")
 
 
 # --- small parts -------------------------------------------------------------------------------------------------
@@ -223,14 +226,11 @@ def motion_to_msg(figures: MotionFigures) -> ros.MotionFigures:
 
 def motion_from_msg(msg: ros.MotionFigures) -> MotionFigures:
     """A MotionFigures message to its record."""
-    return MotionFigures(
-        samples=msg.samples,
-        duration_s=msg.duration,
-        **{name: _maybe(getattr(msg, name)) for name in _FIGURES},
-        **{name: None if getattr(msg, name) < 0 else getattr(msg, name) for name in _COUNTS},
-        **{name: list(getattr(msg, name)) for name in _LISTS},
-        **{name: getattr(msg, name) or None for name in _NAMES},
-    )
+    fields: dict[str, Any] = {name: _maybe(getattr(msg, name)) for name in _FIGURES}
+    fields.update({name: None if getattr(msg, name) < 0 else getattr(msg, name) for name in _COUNTS})
+    fields.update({name: list(getattr(msg, name)) for name in _LISTS})
+    fields.update({name: getattr(msg, name) or None for name in _NAMES})
+    return MotionFigures(samples=msg.samples, duration_s=msg.duration, **fields)
 
 
 _JOINT_COUNTS = ("received", "used", "non_finite", "not_advancing", "malformed", "gaps", "clock_jumps")
@@ -421,6 +421,7 @@ def status_to_msg(status: MonitorStatus) -> ros.MonitorStatus:
 
 def status_from_msg(msg: ros.MonitorStatus) -> MonitorStatus:
     """A MonitorStatus message to its record."""
+    floats: dict[str, Any] = {name: _maybe(getattr(msg, name)) for name in _STATUS_FLOATS}
     return MonitorStatus(
         stamp_ns=time_from_msg(msg.header.stamp),
         episode_id=msg.episode_id,
@@ -433,7 +434,7 @@ def status_from_msg(msg: ros.MonitorStatus) -> MonitorStatus:
         dropped=msg.dropped,
         estimate_age_s=_maybe(msg.estimate_age),
         model=msg.model,
-        **{name: _maybe(getattr(msg, name)) for name in _STATUS_FLOATS},
+        **floats,
     )
 
 
@@ -473,11 +474,11 @@ def report_to_msg(report: EpisodeReport, report_path: str = "", bag_path: str = 
 def _fill_metrics(msg: ros.EpisodeReport, report: EpisodeReport) -> None:
     metrics, motion = report.metrics_final, report.motion
     for name in ("mp", "ppl", "cra", "drr", "fns", "sqs", "max_drawdown"):
-        setattr(msg, name, _number(metrics and getattr(metrics, name)))
-    msg.str_ratio = _number(metrics and metrics.str_)
+        setattr(msg, name, _number(getattr(metrics, name) if metrics else None))
+    msg.str_ratio = _number(metrics.str_ if metrics else None)
     msg.convention = metrics.convention if metrics else ""
     for name in ("u_v", "u_a", "mu_v", "rms_jerk", "sparc"):
-        setattr(msg, name, _number(motion and getattr(motion, name)))
+        setattr(msg, name, _number(getattr(motion, name) if motion else None))
 
 
 def report_from_msg(msg: ros.EpisodeReport) -> EpisodeReport:

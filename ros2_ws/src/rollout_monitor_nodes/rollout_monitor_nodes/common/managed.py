@@ -18,7 +18,7 @@ from rollout_monitor_nodes.common.params import declare
 from rollout_monitor_nodes.interfaces import NodeInterface
 
 
-class ManagedNode(LifecycleNode):  # type: ignore[misc]  # rclpy's lifecycle classes are not typed
+class ManagedNode(LifecycleNode):
     """Base of prm_node and monitor_node. Subclasses fill in `configure`, `activate`, `deactivate`, `clean_up`."""
 
     def __init__(self, interface: NodeInterface) -> None:

@@ -94,7 +94,7 @@ def specs(model: type[BaseModel] | BaseModel, prefix: str = "") -> list[Paramete
         TypeError: a field of a type that no ROS parameter can hold.
     """
     defaults = model if isinstance(model, BaseModel) else model()
-    hidden = getattr(model, "UNEXPOSED", frozenset())
+    hidden: frozenset[str] = getattr(model, "UNEXPOSED", frozenset())
     return [spec for spec in _walk(defaults, prefix) if spec.name not in hidden]
 
 
