@@ -87,6 +87,7 @@ class Step:
     stamp: Path
     commands: list[list[str]] = field(default_factory=list)
     call: Callable[[], None] | None = None
+    stale: tuple[Path, ...] = ()  # folders of an earlier build, in which a deleted module would live on
     env: Mapping[str, str] | None = None
 
     def is_done(self) -> bool:
@@ -242,7 +243,8 @@ def plan(layout: Layout, environ: Mapping[str, str]) -> list[Step]:
             sources += [layout.root / name for name in INSTALLED_FROM_ROOT]
         key = digest(ros_key, str(layout.root), *sources)
         stamp = layout.workspace("build") / f"{package}.stamp"
-        steps.append(Step(f"workspace: {package}", key, stamp, [_colcon(layout, package)], env=env))
+        stale = _python_builds(layout, package) if (sources[0] / "setup.py").is_file() else ()
+        steps.append(Step(f"workspace: {package}", key, stamp, [_colcon(layout, package)], env=env, stale=stale))
     return steps
 
 
@@ -279,6 +281,11 @@ def _colcon(layout: Layout, package: str) -> list[str]:
     ]  # fmt: skip
 
 
+def _python_builds(layout: Layout, package: str) -> tuple[Path, ...]:
+    installed = layout.workspace("install").glob(f"**/{package}/__init__.py")
+    return (layout.workspace("build") / package, *(file.parent for file in installed))
+
+
 def run(step: Step, log: Path) -> None:
     """Carry out one step, its output going to a log file; leave the stamp only when all of it worked.
 
@@ -287,6 +294,8 @@ def run(step: Step, log: Path) -> None:
     """
     step.stamp.unlink(missing_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
+    for folder in step.stale:
+        shutil.rmtree(folder, ignore_errors=True)
     for command in step.commands:
         with log.open("ab") as out:
             out.write(f"$ {shlex.join(command)}\n".encode())

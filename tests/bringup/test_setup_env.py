@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -186,6 +187,20 @@ def test_a_step_that_worked_is_done(setup_env: ModuleType, tmp_path: Path) -> No
     step = setup_env.Step("thing", "key", tmp_path / "a" / "stamp", [[sys.executable, "-c", ""]])
     setup_env.run(step, tmp_path / "log" / "setup.log")
     assert step.is_done()
+
+
+def test_a_deleted_module_does_not_live_on_in_the_workspace(setup_env: ModuleType, tree: Path) -> None:
+    installed = tree / "ros2_ws/install/jazzy/lib/python3.11/site-packages/rollout_monitor_nodes"
+    built = tree / "ros2_ws/build/jazzy/rollout_monitor_nodes/build/lib/rollout_monitor_nodes"
+    for folder in (installed, built):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+        (folder / "deleted.py").touch()
+    (tree / "ros2_ws/src/rollout_monitor_nodes/setup.py").touch()
+    steps = {step.name: step for step in setup_env.plan(setup_env.choose_layout(tree, None, PLAIN), PLAIN)}
+    assert steps["workspace: rollout_monitor_msgs"].stale == ()
+    setup_env.run(replace(steps["workspace: rollout_monitor_nodes"], commands=[]), tree / "log" / "setup.log")
+    assert not list(tree.glob("ros2_ws/**/deleted.py"))
 
 
 def test_cmake_exports_are_repointed_once(setup_env: ModuleType, tmp_path: Path) -> None:
