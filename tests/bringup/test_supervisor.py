@@ -208,6 +208,14 @@ def test_what_moves_the_cursor_is_taken_out_and_long_lines_pass(stage: Stage) ->
     assert "node | no newline" in stage.lines
 
 
+def test_a_file_that_cannot_be_executed_ends_the_rest_and_is_named(stage: Stage) -> None:
+    stage.add("stays", WAITS).add("broken", "", respawn=True)
+    (stage.folder / "broken").write_bytes(b"\x7fELF, but not really")
+    assert stage.run() == 1
+    assert any("broken |" in line and "cannot be started" in line for line in stage.lines)
+    assert any("stopping (broken is required)" in line for line in stage.lines)
+
+
 def test_a_missing_executable_stops_before_anything_starts(stage: Stage) -> None:
     def find(process: Process) -> Path:
         raise InputError(f"{process.name} is not built")

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TextIO
 
 from rollout_monitor.bringup.stack import RESPAWN_LIMIT, Process, find_executable
-from rollout_monitor.errors import InputError
 
 EXIT_USAGE = 2
 """A node's exit code for wrong parameters or a missing file: starting it again would not help."""
@@ -105,6 +104,8 @@ class Supervisor:
         self._find = find
         self._patience = patience or Patience()
         self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._exit = 0
 
     async def run(self) -> int:
@@ -117,8 +118,6 @@ class Supervisor:
             InputError: an executable is missing; nothing was started.
         """
         commands = {process.name: interpreter_for(self._find(process)) for process in self._processes}
-        self._stopping = asyncio.Event()
-        self._hurry = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.stop, signal.Signals(number).name)
@@ -154,6 +153,12 @@ class Supervisor:
             await stopper
 
     async def _keep(self, process: Process, command: list[str], started: asyncio.Event) -> None:
+        try:
+            await self._repeat(process, command, started)
+        finally:
+            started.set()  # whatever came of it, the next one's turn has come
+
+    async def _repeat(self, process: Process, command: list[str], started: asyncio.Event) -> None:
         """Run one node, again where it may be, until it has ended for good."""
         loop = asyncio.get_running_loop()
         restarts = 0
@@ -173,7 +178,6 @@ class Supervisor:
             self._printer.news(f"{process.name} {ended(code)}; starting it again in {delay:g} s", bad=True)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay)
-        started.set()
 
     async def _run_once(self, process: Process, command: list[str], started: asyncio.Event) -> int:
         try:
@@ -187,10 +191,13 @@ class Supervisor:
                 preexec_fn=_die_with_parent,
             )
         except OSError as error:
-            raise InputError(f"{process.name}: {command[0]} cannot be started: {error}") from error
+            self._printer.node(process.name, f"{command[0]} cannot be started: {error}")
+            return EXIT_USAGE
         self._running[process.name] = child
         self._printer.news(f"{process.name} started (pid {child.pid})")
         started.set()
+        if self._stopping.is_set():  # asked to stop while this one was being started
+            child.send_signal(signal.SIGINT)
         assert child.stdout is not None  # noqa: S101 - a pipe was asked for
         reader = asyncio.create_task(self._pass_on(process.name, child.stdout))
         code = await child.wait()
