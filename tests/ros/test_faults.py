@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import time
 from itertools import pairwise
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 from graph import Graph, Process
 from rollout_monitor_nodes.common.cdr import header_stamp_ns
+from rollout_monitor_nodes.common.conversions import time_to_msg
+from sensor_msgs.msg import Image
 from stack import NAMESPACE, Stack
 from synthetic import NS, Rollout, make_rollout
 
@@ -100,6 +103,26 @@ def test_a_killed_recorder_leaves_a_readable_recording(graph: Graph, endless: Ro
     assert counts[f"{NAMESPACE}/rollout/episode"] == 1
 
 
+def test_a_full_disk_ends_the_recording_and_harms_nothing(graph: Graph, endless: Rollout) -> None:
+    """A limit on the size of files stands in for it (rosbag2 issue 2477). The report is written all the same."""
+    stack = Stack(graph)
+    recorder = stack.start_recorder()
+    stack.start_monitor(end_wait_s=0.5)
+    stack.wait_until_connected()
+    stack.play(endless.folder, rate=2.0)
+    recorder.said("recording episode endless")
+    resource.prlimit(recorder.popen.pid, resource.RLIMIT_FSIZE, (400_000, 400_000))
+    recorder.said("[ERROR]")
+    assert "safe in endless_0.mcap.active" in recorder.text
+    assert recorder.popen.poll() is None
+    assert graph.call(f"{NAMESPACE}/rollout/end_episode", "rollout_monitor_msgs/srv/EndEpisode").success
+    assert stack.report("endless").state is EpisodeState.ENDED
+    with open_bag(stack.recordings / "endless") as bag:
+        assert {topic.name: topic.count for topic in bag.topics}[f"{NAMESPACE}/joint_states"] > 200
+    recorder.signal(signal.SIGINT)
+    assert recorder.wait() == 0
+
+
 def test_the_monitor_goes_on_without_prm_node_and_recovers(graph: Graph, endless: Rollout) -> None:
     """A killed prm_node: MODEL_LOST, the joints are still watched, and all is well when it is back."""
     stack = Stack(graph)
@@ -126,6 +149,54 @@ def test_the_monitor_goes_on_without_prm_node_and_recovers(graph: Graph, endless
     assert lost.cleared_ns is not None and lost.cleared_ns > lost.detected_ns
     assert not [event for event in report.events if event.kind is EventKind.JOINTS_LOST]
     assert report.motion is not None and report.motion.duration_s > 0.8 * (report.duration_s - 5.0)
+
+
+def test_a_clock_that_goes_back_interrupts_the_episode(graph: Graph, endless: Rollout) -> None:
+    """A bag played again with old stamps: CLOCK_JUMP, a report of what there was, then the second pass anew."""
+    stack = Stack(graph)
+    stack.start_prm(endless.curve)
+    stack.start_monitor()
+    stack.wait_until_connected()
+    first = stack.play(endless.folder, rate=3.0)
+    graph.until("six seconds", lambda: stack.statuses.messages[-1].elapsed > 6.0)
+    first.signal(signal.SIGINT)
+    assert first.wait() == 0
+    stack.play(endless.folder, rate=1.0)
+    report = stack.report("endless")
+    assert report.state is EpisodeState.INTERRUPTED
+    assert report.events[-1].kind is EventKind.CLOCK_JUMP
+    assert report.estimates >= 20 and report.motion is not None and report.motion.duration_s > 5.0
+    graph.until("the second pass", lambda: stack.status.state is EpisodeState.RUNNING and stack.status.estimates >= 3)
+    assert stack.status.episode_id == "endless"
+
+
+def test_large_best_effort_images_get_through(graph: Graph) -> None:
+    """640x480 rgb8 as camera drivers send it: lost without the shared-memory profile. Broken frames in between."""
+    curve = graph.folder / "curve.csv"
+    curve.write_text("progress\n0.1\n")
+    camera = graph.publisher("cam", "sensor_msgs/msg/Image", "SENSOR")
+    prm = graph.start("prm_node", model="recorded", model_path=curve, cameras=["front"], camera_topics=["cam"])
+    health = graph.listen("rollout/cameras", "rollout_monitor_msgs/msg/CameraHealth", "RECORDS")
+    graph.until("prm_node", lambda: camera.get_subscription_count() == 1)
+    graph.until("its publisher", lambda: health.subscription.get_publisher_count() == 1)
+    message = Image(height=480, width=640, encoding="rgb8", step=1920, data=bytes(640 * 480 * 3))
+    sent, cut = 0, 0
+
+    def received() -> int:
+        nonlocal sent, cut
+        sent += 1
+        message.header.stamp = time_to_msg(sent * NS // 20)
+        camera.publish(message)
+        if sent % 10 == 0:
+            cut += 1
+            camera.publish(Image(height=480, width=640, encoding="foo8", step=1920, data=bytes(10)))
+        return health.messages[-1].received if health.messages else 0
+
+    graph.until("forty frames", lambda: received() >= 40)
+    assert health.messages[-1].received > 0.5 * sent
+    assert health.messages[-1].luminance == 0.0
+    assert health.messages[-1].not_advancing > 0  # the broken ones carry no stamp
+    assert prm.popen.poll() is None
 
 
 def _kill(process: Process) -> None:

@@ -206,7 +206,9 @@ class Recorder(Node):
     def _begin_episode(self, episode_id: str) -> None:
         folder = Path(self.settings.recordings) / episode_id
         try:
-            recording = EpisodeRecording(folder, ros_distro=os.environ.get("ROS_DISTRO", ""))
+            recording = EpisodeRecording(
+                folder, ros_distro=os.environ.get("ROS_DISTRO", ""), compression=self.settings.compression
+            )
         except RolloutMonitorError as error:
             self._complain(str(error))
             return

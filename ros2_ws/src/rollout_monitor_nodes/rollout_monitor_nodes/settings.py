@@ -107,6 +107,9 @@ class RecorderSettings(CameraSettings):
     """recorder."""
 
     recordings: str = Field(default="episodes/recordings", min_length=1, description=_RECORDINGS)
+    compression: Literal["zstd", "lz4", "none"] = Field(
+        default="zstd", description="of the recording; none saves time where the cameras send JPEG anyway"
+    )
     also: tuple[str, ...] = Field(default=(), description="further topics to record, of any installed type")
     preroll_s: float = Field(
         default=2.0, ge=0.0, le=60.0, description="messages kept from before the START marker is heard, s of arrival"

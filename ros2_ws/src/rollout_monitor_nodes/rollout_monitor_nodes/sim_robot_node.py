@@ -18,7 +18,7 @@ from rollout_monitor.records import Boundary, EpisodeMarker, Label
 from rollout_monitor_nodes.common.conversions import marker_to_msg, time_to_msg
 from rollout_monitor_nodes.common.params import declare
 from rollout_monitor_nodes.common.publishing import make_publisher
-from rollout_monitor_nodes.common.spin import EXIT_FAILED, EXIT_OK, run
+from rollout_monitor_nodes.common.spin import EXIT_FAILED, EXIT_OK, complain, run
 from rollout_monitor_nodes.interfaces import COMPRESSED, EPISODE, JOINT_STATE, SIM_ROBOT_NODE, Topic
 from rollout_monitor_nodes.player import Pacer
 from rollout_monitor_nodes.settings import SimRobotSettings
@@ -50,15 +50,7 @@ class SimRobotNode(Node):
     # --- what `run` asks for ------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Make the cell (this loads the simulator), then run it in a thread of its own.
-
-        Raises:
-            RolloutMonitorError: the extra [sim] is missing, or there is no such task or mode.
-        """
-        first = self._cell(0)
-        for camera in first.camera_names:
-            topic = Topic(f"camera_{camera}/color/image_raw/compressed", COMPRESSED, "REPLAY_IMAGES", "")
-            self._cameras[camera] = make_publisher(self, topic)
+        """Run the cell in a thread of its own, which makes it too: a renderer belongs to the thread that made it."""
         self._thread.start()
 
     def stop(self, reason: str) -> None:  # noqa: ARG002
@@ -81,11 +73,15 @@ class SimRobotNode(Node):
     def _work_and_end(self) -> None:
         code = EXIT_FAILED
         try:
+            cell = self._cell(0)
+            for camera in cell.camera_names:
+                topic = Topic(f"camera_{camera}/color/image_raw/compressed", COMPRESSED, "REPLAY_IMAGES", "")
+                self._cameras[camera] = make_publisher(self, topic)
             self._wait_for_subscribers()
-            self._attempts()
+            self._attempts(cell)
             code = EXIT_OK
-        except RolloutMonitorError as error:
-            self.get_logger().error(str(error))
+        except RolloutMonitorError as error:  # the extra [sim] is missing, or there is no such task or mode
+            code = complain(self.get_name(), error)
         except Exception:
             self.get_logger().fatal(traceback.format_exc())
         finally:
@@ -98,7 +94,8 @@ class SimRobotNode(Node):
             self.exit.set_result(code)
 
     def _wait_for_subscribers(self) -> None:
-        publishers = {"rollout/episode": self._markers, "joint_states": self._joints, **self._cameras}
+        cameras = {f"camera {camera}": publisher for camera, publisher in self._cameras.items()}
+        publishers = {"rollout/episode": self._markers, "joint_states": self._joints, **cameras}
         wait = SubscriberWait(
             dict.fromkeys(publishers, 1),
             lambda topic: publishers[topic].get_subscription_count(),
@@ -109,41 +106,48 @@ class SimRobotNode(Node):
         if missing:
             self.get_logger().warning(f"starting although nobody listens to {', '.join(missing)}")
 
-    def _attempts(self) -> None:
+    def _attempts(self, cell: SimCell) -> None:
         attempt = 0
-        while not self._halt.is_set() and (self.settings.attempts == 0 or attempt < self.settings.attempts):
-            if attempt and self._halt.wait(self.settings.pause_s):
-                return
-            self._attempt(attempt)
+        while not self._halt.is_set():
+            self._attempt(cell)
             attempt += 1
+            if attempt == self.settings.attempts or self._halt.wait(self.settings.pause_s):
+                return
+            cell = self._cell(attempt)
 
-    def _attempt(self, attempt: int) -> None:
-        cell = self._cell(attempt)
-        start_ns = int(self.get_clock().now().nanoseconds)
-        start = EpisodeMarker(
-            boundary=Boundary.START,
-            stamp_ns=start_ns,
-            episode_id=f"{self.settings.task}_{cell.mode}_{cell.seed}",
-            task=cell.task_text,
-            source=NAME,
-        )
-        self._markers.publish(marker_to_msg(start))
+    def _attempt(self, cell: SimCell) -> None:
         pacer = Pacer(self.settings.rate, time.monotonic_ns, self._halt)
-        last_ns, complete = start_ns, True
+        marker: EpisodeMarker | None = None
+        last_ns, complete = 0, True
         for sample in cell.run():
+            if marker is None:  # setting the scene took its time: the attempt begins with its first sample
+                marker = self._start_marker(cell)
+                self._markers.publish(marker_to_msg(marker))
+                last_ns = marker.stamp_ns
             if not pacer.wait(sample.stamp_ns):
                 complete = False
                 break
-            last_ns = start_ns + sample.stamp_ns
+            last_ns = marker.stamp_ns + sample.stamp_ns
             self._publish(cell, sample, last_ns)
+        if marker is None:
+            return
         label = Label(cell.outcome) if complete and self.settings.label else None
-        end = start.model_copy(update={"boundary": Boundary.END, "stamp_ns": last_ns, "label": label})
+        end = marker.model_copy(update={"boundary": Boundary.END, "stamp_ns": last_ns, "label": label})
         self._markers.publish(marker_to_msg(end))
         if pacer.latest_ns > LATE_S * 1e9:
             self.get_logger().warning(
                 f"this machine is too slow for the cell at rate {self.settings.rate:g}: "
                 f"up to {pacer.latest_ns / 1e9:.1f} s behind; lower parameter rate"
             )
+
+    def _start_marker(self, cell: SimCell) -> EpisodeMarker:
+        return EpisodeMarker(
+            boundary=Boundary.START,
+            stamp_ns=int(self.get_clock().now().nanoseconds),
+            episode_id=f"{self.settings.task}_{cell.mode}_{cell.seed}",
+            task=cell.task_text,
+            source=NAME,
+        )
 
     def _publish(self, cell: SimCell, sample: JointSample | CameraFrame, stamp_ns: int) -> None:
         from rollout_monitor.sim.cell import JointSample  # noqa: PLC0415 - loads the simulator

@@ -10,7 +10,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from rollout_monitor.records import EpisodeState
-from rollout_monitor.report.line import event_line, live_line, report_lines
+from rollout_monitor.report.line import event_line, live_line, plain, report_lines
 from rollout_monitor_nodes.common import qos, spin
 from rollout_monitor_nodes.common.conversions import event_from_msg, report_from_msg, status_from_msg
 from rollout_monitor_nodes.common.params import declare
@@ -30,6 +30,7 @@ class WatchNode(Node):
         self._line_shown = False
         self._printed_s = float("-inf")
         self._episode = ""
+        self._elapsed_s = 0.0
         self._reports: set[tuple[str, int]] = set()
         self._start_ns: int | None = None
         self.create_subscription(ros.MonitorStatus, "rollout/status", self._on_status, qos.PROFILES["LATCHED"])
@@ -53,10 +54,11 @@ class WatchNode(Node):
         status = status_from_msg(msg)
         if status.state is not EpisodeState.RUNNING:
             return
-        start_ns = status.stamp_ns - round(status.elapsed_s * 1e9)
-        if status.episode_id != self._episode or self._start_ns is None or start_ns > self._start_ns + 1_000_000:
-            self._episode, self._start_ns, self._printed_s = status.episode_id, start_ns, float("-inf")
-            self._print(f"--- {status.episode_id}: {status.task}")
+        if status.episode_id != self._episode or status.elapsed_s < self._elapsed_s:
+            self._start_ns = status.stamp_ns - round(status.elapsed_s * 1e9)
+            self._episode, self._printed_s = status.episode_id, float("-inf")
+            self._print(plain(f"--- {status.episode_id}: {status.task}"))
+        self._elapsed_s = status.elapsed_s
         if self._live:
             width = shutil.get_terminal_size().columns
             sys.stdout.write(_ERASE + live_line(status, width - 1))

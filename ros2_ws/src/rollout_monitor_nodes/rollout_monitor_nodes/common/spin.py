@@ -74,7 +74,7 @@ def run(name: str, make_node: Callable[[], Any], args: list[str] | None = None) 
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except Exception as error:  # rcl raises several unrelated types for wrong arguments and parameter files
-        return _complain(name, error)
+        return complain(name, error)
     try:
         return _run(name, make_node, signals)
     finally:
@@ -85,7 +85,7 @@ def _run(name: str, make_node: Callable[[], Any], signals: StopSignals) -> int:
     try:
         node = make_node()
     except (InputError, RolloutMonitorError) as error:
-        return _complain(name, error)
+        return complain(name, error)
     executor = make_executor()
     executor.add_node(node)
     signals.on_stop(lambda signal_name: executor.create_task(_stop, node, signal_name) and None)
@@ -103,14 +103,14 @@ def _work(name: str, node: Finishing, executor: Executor) -> int:
         spin_until(executor, node.exit)
         code = int(node.exit.result()) if node.exit.done() else EXIT_OK
     except RolloutMonitorError as error:
-        code = _complain(name, error)
+        code = complain(name, error)
     except Exception:
         traceback.print_exc()  # a defect: its place is wanted
         code = EXIT_FAILED
     try:
         node.close()
     except RolloutMonitorError as error:
-        _complain(name, error)
+        complain(name, error)
         code = code or EXIT_FAILED
     return code
 
@@ -125,7 +125,7 @@ def _stop(node: Finishing, signal_name: str) -> None:
             node.exit.set_result(EXIT_FAILED)
 
 
-def _complain(name: str, error: Exception) -> int:
+def complain(name: str, error: Exception) -> int:
     """Print one line and return the exit code for it."""
     line = " ".join(str(error).split())
     print(f"{name}: error: {line}", file=sys.stderr, flush=True)
