@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from engine_help import NS, T0, ScriptedModel, Streams, events, feed, reports
+from engine_help import NAMES, NS, T0, ScriptedModel, Streams, events, feed, reports
 
 from rollout_monitor.episode.monitor import Closed
 from rollout_monitor.episode.rollout import RolloutMonitor
 from rollout_monitor.episode.settings import GateSettings, MonitorSettings
+from rollout_monitor.errors import InputError
+from rollout_monitor.events.calibration import Calibration, save
+from rollout_monitor.frames import RgbImage
 from rollout_monitor.records import (
     Boundary,
     EpisodeMarker,
@@ -212,3 +216,101 @@ def test_arrival_order_between_topics_changes_nothing(seed: int) -> None:
     jittered = [items[0], *(item for _, _, item in sorted(keyed, key=lambda k: k[:2])), items[-1]]
     (one,), (other,) = (reports(feed(engine(curve), order)) for order in (items, jittered))
     assert one.model_dump(exclude={"cameras"}) == other.model_dump(exclude={"cameras"})
+
+
+def test_two_grid_rows_are_an_episode_too() -> None:
+    for milliseconds in range(10, 260, 10):
+        items = Streams(duration_s=milliseconds / 1000, joints_hz=500.0).build()
+        rest = [(stamp + round(milliseconds * 1e6), topic, payload) for stamp, topic, payload in items[1:-1]]
+        (report,) = reports(feed(engine(lambda t: 0.1), items + rest))
+        assert report.state is EpisodeState.ENDED
+
+
+def test_a_model_that_dies_early_decides_nothing() -> None:
+    report = run(lambda t: 0.95 if t < 3.0 else None)
+    assert report.outcome.outcome is Outcome.UNDECIDED and "older than the end" in report.outcome.reason
+    assert {EventKind.MODEL_LATE, EventKind.MODEL_LOST} <= set(kinds(report))
+
+
+def test_a_clock_set_back_between_two_attempts_hurts_neither() -> None:
+    first = Streams(duration_s=5.0, episode_id="a", start_ns=T0 + 100 * NS).build()
+    between = [(T0 + 105 * NS + i * NS // 100, "joints", ((*NAMES,), (0.1, 0.2))) for i in range(100)]
+    second = Streams(duration_s=6.0, episode_id="b", start_ns=T0 + NS).build()
+    found = reports(feed(engine(lambda t: t / 10), first + between + second))  # type: ignore[operator]
+    assert [(r.episode_id, r.state) for r in found] == [("a", EpisodeState.ENDED), ("b", EpisodeState.ENDED)]
+    assert kinds(found[1]) == [EventKind.FAILURE] and found[1].duration_s == 6.0
+    assert found[1].motion is not None and found[1].motion.samples <= 181
+
+
+@pytest.mark.parametrize("back_s", [1.5, 3.0, 7.0, 3600.0])
+@pytest.mark.parametrize("at_s", [6.0, 6.05, 6.13])
+def test_a_clock_set_back_in_mid_episode_is_one_jump(back_s: float, at_s: float) -> None:
+    at = T0 + 4000 * NS
+    streams = Streams(duration_s=12.0, start_ns=at).build()
+    cut = at + round(at_s * NS)
+    items = [(s, t, p) if s < cut else (s - round(back_s * NS), t, p) for s, t, p in streams[:-1]]
+    outputs = feed(engine(lambda t: min(1.0, t / 12)), items)
+    (report,) = reports(outputs)
+    assert report.state is EpisodeState.INTERRUPTED and kinds(report).count(EventKind.CLOCK_JUMP) == 1
+    after = items[next(i for i, item in enumerate(items) if item[0] < cut - NS and i > 500) :]
+    assert len(after) > 100 and outputs.index(next(o for o in outputs if isinstance(o, Closed))) < len(outputs)
+
+
+def test_key_frames_are_of_this_attempt_although_stamps_repeat() -> None:
+    first = Streams(duration_s=6.0, episode_id="a").build()
+    second = Streams(duration_s=5.0, episode_id="b").build()
+    second = [(s, t, (p[0], int(p[1]) + 1000) if t == "image" else p) for s, t, p in second]  # type: ignore[call-overload]
+    outputs = feed(engine(lambda t: t / 10), first + second)
+    closed = [output for output in outputs if isinstance(output, Closed)]
+    assert len(closed) == 2 and not set(closed[0].pictures.values()) & set(closed[1].pictures.values())
+
+
+def test_a_camera_that_never_comes_and_a_frame_that_does_not_decode() -> None:
+    items = [item for item in Streams().build() if not (item[1] == "image" and item[2][0] == "wrist")]
+    (report,) = reports(feed(engine(lambda t: t / 20), items))
+    lost = [event for event in report.events if event.kind is EventKind.CAMERA_LOST]
+    assert [event.subject for event in lost] == ["wrist"] and lost[0].onset_ns == T0
+
+    def broken() -> RgbImage:
+        raise InputError("cut short")
+
+    monitor = engine(lambda t: t / 20)
+    monitor.on_image("front", T0, broken, b"x")  # neither raises nor costs more than this frame
+
+
+def test_a_defect_of_the_model_is_a_missing_estimate() -> None:
+    def curve(t: float) -> float:
+        if t > 6.0:
+            raise ZeroDivisionError("a defect")
+        return t / 12
+
+    report = run(curve)
+    assert report.missing_estimates == 29 and any("ZeroDivisionError" in note for note in report.notes)
+
+
+def test_a_calibration_is_applied_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "lift.json"
+    learned = Calibration(
+        task="lift the cube",
+        model="scripted-1",
+        model_hash="ab" * 32,
+        alpha=0.1,
+        n=20,
+        thresholds={"outcome.progress_threshold": 0.3},
+    )
+    save(learned, path)
+
+    def judged(task: str) -> EpisodeReport:
+        save(learned.model_copy(update={"task": task}), path)
+        monitor = MonitorSettings(calibration=str(path))
+        watcher = RolloutMonitor(ScriptedModel(lambda t: min(0.4, t)), GATE, monitor=monitor)
+        (report,) = reports(feed(watcher, Streams().build()))
+        return report
+
+    report = judged("lift the cube")
+    assert report.outcome.outcome is Outcome.SUCCESS and report.outcome.calibrated
+    assert report.settings["events.outcome.progress_threshold"] == 0.3 and report.calibration == str(path)
+    other = judged("another task")
+    assert not other.outcome.calibrated and any("another task" in note for note in other.notes)
+    with pytest.raises(InputError, match="calibration"):
+        RolloutMonitor(ScriptedModel(lambda t: 0.1), GATE, monitor=MonitorSettings(calibration=str(tmp_path / "no")))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rollout_monitor.errors import InputError
 from rollout_monitor.events import calibration, inputs
+from rollout_monitor.events.alarm import Finding
 from rollout_monitor.events.motion import ContactDetector, RoughMotionDetector
 from rollout_monitor.events.outcome import decide, time_budget
 from rollout_monitor.events.progress import DrawdownDetector, PlateauDetector, StallDetector
@@ -53,6 +54,15 @@ def test_range_window_is_the_plain_range(values: list[float], width: int) -> Non
         kept = values[max(0, i - width) : i + 1]
         assert window.spread == max(kept) - min(kept)
         assert window.full == (i >= width)
+
+
+def test_a_hole_as_long_as_the_window_empties_it() -> None:
+    window = RangeWindow(10)
+    for stamp in (0, 5, 10):
+        window.update(stamp, 0.5)
+    assert window.full
+    window.update(25, 0.5)
+    assert not window.full
 
 
 def test_stall_says_still_or_moving_and_when_it_began() -> None:
@@ -154,7 +164,8 @@ def test_camera_lost_frozen_dark() -> None:
     limits = InputSettings(camera_lost_s=1.0, camera_frozen_s=1.0, camera_dark_s=0.5)
     assert inputs.camera_lost(health(stamp_ns=3 * NS, last_frame_ns=NS), limits).onset_ns == NS
     assert inputs.camera_lost(health(stamp_ns=3 * NS, last_frame_ns=3 * NS - 1), limits).over
-    assert inputs.camera_lost(health(stamp_ns=3 * NS), limits).severity is None
+    never = inputs.camera_lost(health(stamp_ns=3 * NS), limits, start_ns=NS)
+    assert never.severity is Severity.ERROR and never.onset_ns == NS, "a camera that never came is a lost one"
     frozen = health(stamp_ns=3 * NS, last_frame_ns=3 * NS, frozen_since_ns=NS)
     assert inputs.camera_frozen(frozen, limits).severity is Severity.ERROR
     assert inputs.camera_frozen(health(stamp_ns=3 * NS, last_frame_ns=3 * NS), limits).over
@@ -171,17 +182,23 @@ def test_joints_lost_only_once_seen() -> None:
 
 def test_joints_invalid_by_share() -> None:
     detector = inputs.JointsInvalidDetector(InputSettings(joints_invalid_share=0.1))
-    detector.update(0, JointHealth(received=100, non_finite=50))
-    assert detector.update(1, JointHealth(received=200, non_finite=50)).over
-    assert detector.update(2, JointHealth(received=300, non_finite=60)).severity is Severity.ERROR
+
+    def judge(**counts: int) -> Finding:
+        return detector.update(
+            summary().model_copy(update={"health": JointHealth(**counts), "joint_names": ["a", "b"]})
+        )
+
+    judge(received=100, non_finite=50)
+    assert judge(received=200, non_finite=50).over
+    assert judge(received=300, non_finite=60).over, "10 values of 2 joints are 5 bad messages in 100"
+    assert judge(received=400, non_finite=80).severity is Severity.ERROR
 
 
 def test_model_late_then_lost_also_when_it_never_answers() -> None:
-    limits = InputSettings(model_late_s=1.0, model_lost_s=3.0)
-    assert inputs.model_silent(NS // 2, None, 0, limits, lost=False).severity is None
-    assert inputs.model_silent(2 * NS, None, 0, limits, lost=False).severity is Severity.WARN
-    assert inputs.model_silent(2 * NS, None, 0, limits, lost=True).severity is None
-    assert inputs.model_silent(4 * NS, NS // 2, 0, limits, lost=True).severity is Severity.ERROR
+    assert inputs.model_silent(NS // 2, None, 0, 1.0).severity is None
+    assert inputs.model_silent(2 * NS, None, 0, 1.0).severity is Severity.WARN
+    assert inputs.model_silent(2 * NS, None, 0, 3.0, lost=True).severity is None
+    assert inputs.model_silent(4 * NS, NS // 2, 0, 3.0, lost=True).severity is Severity.ERROR
 
 
 def judged(
@@ -191,7 +208,15 @@ def judged(
     by: Literal["progress", "probability"] = "progress",
 ) -> Outcome:
     chances = chance or [None] * len(progress)
-    return decide(stamps(len(progress)), progress, chances, label, OutcomeSettings(decide_by=by)).outcome
+    end = (len(progress) - 1) * STEP
+    return decide(stamps(len(progress)), progress, chances, end, label, OutcomeSettings(decide_by=by)).outcome
+
+
+def test_estimates_that_stopped_long_before_the_end_decide_nothing() -> None:
+    decision = decide(stamps(10), [0.95] * 10, [None] * 10, 40 * NS, None, OutcomeSettings())
+    assert decision.outcome is Outcome.UNDECIDED and "38.2 s older" in decision.reason
+    slow = [i * 2 * NS for i in range(5)]
+    assert decide(slow, [0.95] * 5, [None] * 5, 10 * NS, None, OutcomeSettings()).outcome is Outcome.SUCCESS
 
 
 def test_a_label_wins_then_what_the_settings_name() -> None:

@@ -67,7 +67,7 @@ def run_bag(
         sources: what to look at.
         monitor: the engine.
         whole: a START to use for the whole bag in the place of its own markers; its stamp is set to the first one.
-        label: outcome to give with the END of ``whole``.
+        label: outcome to give with each END that has none.
     """
     names = {topic: camera for camera, topic in sources.cameras.items()}
     topics = set(names) | ({sources.joints} if sources.joints else set())
@@ -76,7 +76,7 @@ def run_bag(
     last_ns = None
     for item in bag.decoded(topics):
         if isinstance(item, MarkerItem):
-            yield from monitor.on_marker(item.marker)
+            yield from monitor.on_marker(_labelled(item.marker, label))
             continue
         if whole is not None and last_ns is None:
             whole = whole.model_copy(update={"stamp_ns": item.stamp_ns})
@@ -102,6 +102,13 @@ def run_video(
         start.model_copy(update={"boundary": Boundary.END, "stamp_ns": last_ns, "label": label})
     )
     yield from monitor.finish()
+
+
+def _labelled(marker: EpisodeMarker, label: Label | None) -> EpisodeMarker:
+    """An END marker with the label that was given, where the recording has none of its own."""
+    if label is None or marker.boundary is Boundary.START or marker.label is not None:
+        return marker
+    return marker.model_copy(update={"label": label})
 
 
 def _feed(item: StreamItem, names: Mapping[str, str], monitor: RolloutMonitor) -> Iterable[Output]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from statistics import median
+
 from rollout_monitor.events import inputs
 from rollout_monitor.events.alarm import IMMEDIATE, Alarm, EventLog, Finding
 from rollout_monitor.events.motion import ContactDetector, RoughMotionDetector
@@ -30,10 +33,13 @@ class Detectors:
         self._alarms: dict[tuple[EventKind, str], Alarm] = {}
         self._last_estimate_ns: int | None = None
         self._last_joints_ns: int | None = None
+        self._spacings: deque[int] = deque(maxlen=5)  # of the newest estimates: a slow model is not a late one
+        self._cameras: dict[str, CameraHealth] = {}
 
     def on_progress(self, stamp_ns: int, progress: float) -> list[Event]:
         """Take the next live smoothed progress value."""
-        events = self.on_estimate_seen(stamp_ns)
+        self._note_estimate(stamp_ns)
+        events = self.on_time(stamp_ns)
         if self._blind():
             self._stall.suspend()
         stall = self._stall.update(stamp_ns, progress)
@@ -48,17 +54,24 @@ class Detectors:
             + self._update(EventKind.PLATEAU_DONE, plateau)
         )
 
-    def on_estimate_seen(self, stamp_ns: int) -> list[Event]:
-        """Note that the model answered (with a value or without)."""
+    def on_end(self, end_ns: int) -> list[Event]:
+        """Judge what had fallen silent before the end, so that a stream that died last is not passed over."""
+        events = self.on_time(end_ns)
+        for health in self._cameras.values():
+            events += self.on_camera(health.model_copy(update={"stamp_ns": max(end_ns, health.stamp_ns)}))
+        return events
+
+    def _note_estimate(self, stamp_ns: int) -> None:
+        if self._last_estimate_ns is not None:
+            self._spacings.append(stamp_ns - self._last_estimate_ns)
         self._last_estimate_ns = stamp_ns
-        return self.on_time(stamp_ns)
 
     def on_kinematics(self, summary: KinematicSummary) -> list[Event]:
         """Take the next kinematic summary."""
         self._last_joints_ns = summary.stamp_ns
         self._stall.update_motion(summary.stamp_ns, summary.moving)
         events = self.on_time(summary.stamp_ns)
-        events += self._update(EventKind.JOINTS_INVALID, self._invalid.update(summary.stamp_ns, summary.health))
+        events += self._update(EventKind.JOINTS_INVALID, self._invalid.update(summary))
         if summary.stamp_ns < self._settled_ns:
             return events
         rough = self._rough.update(summary)
@@ -71,6 +84,7 @@ class Detectors:
 
     def on_camera(self, health: CameraHealth) -> list[Event]:
         """Take a camera's health."""
+        self._cameras[health.camera] = health
         limits = self._settings.inputs
         found = (
             (EventKind.CAMERA_LOST, inputs.camera_lost(health, limits, self._start_ns)),
@@ -82,8 +96,12 @@ class Detectors:
     def on_time(self, stream_ns: int) -> list[Event]:
         """Judge what is missing at this stream time: joints, estimates, the task's budget."""
         limits = self._settings.inputs
-        late = inputs.model_silent(stream_ns, self._last_estimate_ns, self._start_ns, limits, lost=False)
-        lost = inputs.model_silent(stream_ns, self._last_estimate_ns, self._start_ns, limits, lost=True)
+        usual_s = median(self._spacings) / _NS if self._spacings else 0.0
+        since_ns = self._last_estimate_ns
+        late = inputs.model_silent(stream_ns, since_ns, self._start_ns, max(limits.model_late_s, 3 * usual_s))
+        lost = inputs.model_silent(
+            stream_ns, since_ns, self._start_ns, max(limits.model_lost_s, 9 * usual_s), lost=True
+        )
         joints = inputs.joints_lost(stream_ns, self._last_joints_ns, limits)
         return (
             self._update(EventKind.MODEL_LATE, late, immediate=True)

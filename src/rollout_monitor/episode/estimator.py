@@ -37,6 +37,8 @@ class Estimator:
             observation = _checked(self._model.observe(self._decode(selected)))
         except (ModelError, InputError) as error:
             observation = Observation(progress=None, reason=str(error))
+        except Exception as error:
+            observation = Observation(progress=None, reason=f"the model failed: {type(error).__name__}: {error}")
         warning = "" if self._told else "; ".join(self.notes.notes)  # the model's notes ride on its first estimate
         self._told = True
         return ProgressEstimate(

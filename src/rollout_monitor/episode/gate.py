@@ -107,7 +107,7 @@ class CameraWatch:
         tick = int(stream_ns // (self._settings.health_period_s * _NS))
         state = (self._frozen_since, self._dark_since)
         changed = (state[0] is None) != (self._reported_state[0] is None) or state[1] != self._reported_state[1]
-        if self.received == 0 or (tick <= self._reported_tick and not changed):
+        if tick <= self._reported_tick and not changed:
             return None
         self._reported_tick, self._reported_state = tick, state
         return self.health(stream_ns)

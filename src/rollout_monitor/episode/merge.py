@@ -13,6 +13,9 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
+BACK_NS = 1_000_000_000
+"""A stamp this far behind the one before in its stream belongs to a clock that was set back."""
+
 
 @dataclass
 class _Stream(Generic[T]):
@@ -50,6 +53,11 @@ class StampMerger(Generic[T]):
         self._first, self._second = _Stream(), _Stream()
 
     def _add(self, stream: _Stream[T], stamp_ns: int, record: T) -> list[T]:
+        if stream.newest_ns is not None and stamp_ns < stream.newest_ns - BACK_NS:
+            # What waits is of the old clock and will never be reached by the new one: nothing is in order any more.
+            out = [*self._ordered(everything=True), record]
+            self.clear()
+            return out
         stream.newest_ns = stamp_ns
         stream.given_up = False
         stream.waiting.append((stamp_ns, record))

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from rollout_monitor.episode.health import HealthBook
 from rollout_monitor.episode.merge import StampMerger
 from rollout_monitor.episode.pictures import Picture, PictureBook
 from rollout_monitor.episode.running import RunningEpisode
 from rollout_monitor.episode.settings import MonitorSettings
+from rollout_monitor.events import calibration
 from rollout_monitor.records import (
     Boundary,
     CameraHealth,
@@ -30,6 +32,7 @@ from rollout_monitor.records import (
 )
 
 _NS = 1_000_000_000
+_EARLY_NS = 10 * _NS  # a START is heard within seconds of its stamp
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,13 @@ class Monitor:
         Args:
             settings: thresholds and periods.
             budget: the longest run allowed for a task, seconds, asked at each start; None for no limit.
+
+        Raises:
+            InputError: the calibration file cannot be used.
         """
+        self._calibration = calibration.load(Path(settings.calibration)) if settings.calibration else None
+        if self._calibration is not None:
+            settings = settings.model_copy(update={"events": calibration.apply(self._calibration, settings.events)})
         self._settings = settings
         self._budget = budget or (lambda _task: None)
         self._merger: StampMerger[Item] = StampMerger(round(settings.merge_wait_s * _NS))
@@ -89,7 +98,7 @@ class Monitor:
     def on_estimate(self, estimate: ProgressEstimate) -> list[Output]:
         """Take the model's next answer."""
         if self._running is None or estimate.episode_id != self._running.episode_id:
-            self._early.append(estimate)
+            self._keep_early(estimate)
             return []
         if estimate.status is EstimateStatus.END_OF_EPISODE:
             self._running.estimates_done = True
@@ -101,7 +110,7 @@ class Monitor:
         """Take the next kinematic summary."""
         self._health.add(summary.health)
         if self._running is None:
-            self._early.append(summary)
+            self._keep_early(summary)
             return []
         if summary.end_of_episode:
             if summary.episode_id == self._running.episode_id:
@@ -140,6 +149,13 @@ class Monitor:
             return self._close(EpisodeState.ENDED)
         return self._interrupt("the recording ended before the episode did")
 
+    def close_ending(self) -> list[Output]:
+        """Close an episode that was ended and whose last records are overdue by passing time (live only)."""
+        if self._running is None or self._running.end is None:
+            return []
+        self._running.notes.append("closed while its last records were overdue; some may be missing")
+        return self._close(EpisodeState.ENDED)
+
     def interrupt(self, reason: str) -> list[Output]:
         """Close the running episode as INTERRUPTED, keeping all that came."""
         return self._interrupt(reason) if self._running else []
@@ -148,12 +164,16 @@ class Monitor:
 
     def _start(self, marker: EpisodeMarker) -> list[Output]:
         self._merger.clear()
-        self._pictures.drop_before(marker.stamp_ns)
+        self._pictures.begin_episode(marker.stamp_ns)
         self._health.begin_episode()
         self._status_tick = -1
         budget_s = self._budget(marker.task)
-        self._running = RunningEpisode(marker, self._settings, budget_s, self._pictures, self._health)
-        early, self._early = list(self._early), deque(maxlen=self._early.maxlen)
+        self._running = RunningEpisode(
+            marker, self._settings, budget_s, self._pictures, self._health, self._calibration
+        )
+        latest_ns = marker.stamp_ns + _EARLY_NS  # what is later than that is of a clock that was set back since
+        early = [item for item in self._early if item.stamp_ns <= latest_ns]
+        self._early.clear()
         out: list[Output] = [self._running.status()]
         for item in early:
             if isinstance(item, ProgressEstimate):
@@ -161,6 +181,11 @@ class Monitor:
             elif item.stamp_ns >= marker.stamp_ns and not item.end_of_episode:
                 out += self.on_kinematics(item)
         return out
+
+    def _keep_early(self, item: Item) -> None:
+        if self._early and item.stamp_ns < self._early[-1].stamp_ns - _EARLY_NS:
+            self._early.clear()
+        self._early.append(item)
 
     def _make_way(self) -> list[Output]:
         """Close what still runs when the next episode starts: one that was ended has only its last records to lose."""
@@ -187,6 +212,7 @@ class Monitor:
 
     def _clock_jump(self, item: Item) -> list[Output]:
         assert self._running is not None  # noqa: S101 - only called while running
+        self._merger.clear()  # what still waits is of the old clock, and one jump is one event
         event = self._running.clock_jump(item.stamp_ns)
         return [event, *self._interrupt("the clock went back: a bag looped or a simulator was reset")]
 

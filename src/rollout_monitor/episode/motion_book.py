@@ -51,7 +51,9 @@ class MotionBook:
     def text(self) -> str | None:
         """The figures in words for a VLM prompt (I_phys)."""
         summary = self.figures()
-        return None if summary is None or summary.u_v is None else i_phys(summary, self.joint_names)
+        return (
+            None if summary is None or summary.u_v is None or summary.u_a is None else i_phys(summary, self.joint_names)
+        )
 
     def speed(self) -> list[tuple[int, float]]:
         """Joint-speed norm on the grid, (stamp_ns, rad/s)."""

@@ -81,7 +81,8 @@ class Perception:
         self._start, self._end = marker, None
         self._joints.begin_episode(marker.episode_id, marker.stamp_ns)
         out.append(StartJob(marker))
-        out += [selected for selected in self._recall if selected.stamp_ns >= marker.stamp_ns]
+        latest_ns = marker.stamp_ns + 2 * self._recall_ns  # what is later is of a clock that was set back since
+        out += [selected for selected in self._recall if marker.stamp_ns <= selected.stamp_ns <= latest_ns]
         self._recall.clear()
         return out
 
@@ -106,6 +107,8 @@ class Perception:
         summary = self._joints.add(stamp_ns, names, positions, velocities, efforts)
         if summary is None:
             return self._finish_if_past(stamp_ns) if self._end is not None else []
+        if summary.stamp_ns > stamp_ns + _NS:  # the last rows of a clock that was set back: a tenth of a second at most
+            return []
         return [summary, *self._gate.on_time(summary.stamp_ns), *self._finish_if_past(stamp_ns)]
 
     def finish_episode(self) -> list[Output]:

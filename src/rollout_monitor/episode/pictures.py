@@ -5,6 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 
+_BACK_NS = 1_000_000_000
+_HEARD_LATE_NS = 10_000_000_000  # a START is heard within seconds of its stamp
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -44,9 +47,12 @@ class PictureBook:
         self._seen = 0
 
     def add(self, picture: Picture) -> None:
-        """Keep a picture, or not; one whose stamp does not advance is left out."""
+        """Keep a picture, or not; one whose stamp does not advance is left out, a clock set back starts anew."""
         if self._pictures and picture.stamp_ns <= self._pictures[-1].stamp_ns:
-            return
+            if picture.stamp_ns > self._pictures[-1].stamp_ns - _BACK_NS:
+                return
+            self._pictures.clear()
+            self._stride, self._seen = 1, 0
         if self._seen % self._stride == 0:
             self._pictures.append(picture)
         self._seen += 1
@@ -54,9 +60,10 @@ class PictureBook:
             self._pictures = self._pictures[::2]
             self._stride *= 2
 
-    def drop_before(self, stamp_ns: int) -> None:
-        """Forget what is older than an episode's start."""
-        self._pictures = [picture for picture in self._pictures if picture.stamp_ns >= stamp_ns]
+    def begin_episode(self, stamp_ns: int) -> None:
+        """Forget what is older than an episode's start, or so much newer that it is of another clock."""
+        last_ns = stamp_ns + _HEARD_LATE_NS
+        self._pictures = [picture for picture in self._pictures if stamp_ns <= picture.stamp_ns <= last_ns]
         self._stride, self._seen = 1, 0
 
     def at(self, stamp_ns: int) -> Picture | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from rollout_monitor.episode.estimator import Estimator
 from rollout_monitor.episode.gate import Decode, Selected
@@ -12,6 +13,7 @@ from rollout_monitor.episode.perception import EndJob, Perception, StartJob
 from rollout_monitor.episode.perception import Output as PerceptionOutput
 from rollout_monitor.episode.pictures import Picture, PictureClock
 from rollout_monitor.episode.settings import GateSettings, MonitorSettings
+from rollout_monitor.errors import InputError
 from rollout_monitor.images import encode_jpeg
 from rollout_monitor.prm.protocol import ProgressModel
 from rollout_monitor.records import CameraHealth, EpisodeMarker, KinematicSummary
@@ -51,7 +53,8 @@ class RolloutMonitor:
     def on_image(self, camera: str, stamp_ns: int, decode: Decode, fingerprint: bytes | int) -> list[MonitorOutput]:
         """Take a frame; see `FrameGate.on_image`."""
         if camera == self._primary and self._picture_clock.wants(stamp_ns):
-            self._monitor.on_picture(Picture(stamp_ns, camera, encode_jpeg(decode())))
+            with suppress(InputError):  # a frame that does not decode is counted by the gate; the report goes without
+                self._monitor.on_picture(Picture(stamp_ns, camera, encode_jpeg(decode())))
         return self._do(self._perception.on_image(camera, stamp_ns, decode, fingerprint))
 
     def on_joints(

@@ -13,6 +13,7 @@ from rollout_monitor.episode.motion_book import MotionBook
 from rollout_monitor.episode.pictures import PictureBook
 from rollout_monitor.episode.settings import MonitorSettings
 from rollout_monitor.events.alarm import EventLog
+from rollout_monitor.events.calibration import Calibration
 from rollout_monitor.events.outcome import decide
 from rollout_monitor.records import (
     CameraHealth,
@@ -44,11 +45,13 @@ class RunningEpisode:
         budget_s: float | None,
         pictures: PictureBook,
         health: HealthBook,
+        calibration: Calibration | None,
     ) -> None:
         self._marker = marker
         self._settings = settings
         self._pictures = pictures
         self._health = health
+        self._calibration = calibration
         self._log = EventLog(marker.episode_id)
         self._detectors = Detectors(settings.events, self._log, marker.stamp_ns, budget_s)
         self._curve = CurveBook(settings.opd)
@@ -57,6 +60,7 @@ class RunningEpisode:
         self._summary: KinematicSummary | None = None
         self._live = 0.0
         self._missing = 0
+        self._why_missing = ""
         self._latencies: list[float] = []
         self.stream_ns = marker.stamp_ns
         self.end: EpisodeMarker | None = None
@@ -111,7 +115,8 @@ class RunningEpisode:
             self._latencies.append(estimate.latency_s)
         if estimate.status is EstimateStatus.MISSING or estimate.progress is None:
             self._missing += 1
-            return self._detectors.on_estimate_seen(estimate.stamp_ns)
+            self._why_missing = self._why_missing or estimate.reason
+            return self._detectors.on_time(estimate.stamp_ns)
         if estimate.reason and not any(estimate.reason in note for note in self.notes):
             self.notes.append(f"{estimate.model}: {estimate.reason}")
         self._live = self._curve.add(estimate)
@@ -171,15 +176,16 @@ class RunningEpisode:
         """Decide the outcome and write the report; the episode must not be used afterwards."""
         end_ns = self.end.stamp_ns if self.end else max(self.stream_ns, self._marker.stamp_ns)
         label = self.end.label if self.end else None
+        events = self._detectors.on_end(end_ns)
         outcome = decide(
             self._curve.stamps_ns,
             self._curve.raw,
             self._curve.probabilities,
+            end_ns,
             label,
             self._settings.events.outcome,
-            calibrated=self._settings.calibration is not None,
+            calibrated=self._calibrated,
         )
-        events: list[Event] = []
         if state is EpisodeState.INTERRUPTED and label is None:
             outcome = outcome.model_copy(
                 update={"outcome": Outcome.UNDECIDED, "decided_by": "none", "reason": self.notes[-1]}
@@ -226,12 +232,28 @@ class RunningEpisode:
         )
         return events, report, pictures
 
+    @property
+    def _calibrated(self) -> bool:
+        """Whether the thresholds were learned for this task and this model."""
+        return self._calibration is not None and not self._calibration_doubts(self._calibration)
+
+    def _calibration_doubts(self, calibration: Calibration) -> list[str]:
+        doubts = []
+        if calibration.task != self._marker.task:
+            doubts.append(f"the thresholds were calibrated for another task: {calibration.task}")
+        if self._newest is not None and calibration.model_hash != self._newest.model_hash:
+            doubts.append(f"the thresholds were calibrated with another model: {calibration.model}")
+        return doubts
+
     def _doubts(self) -> list[str]:
         doubts = []
-        if self._settings.calibration is None:
+        if self._calibration is None:
             doubts.append("thresholds are the documented defaults: no calibration for this task was given")
+        else:
+            doubts += self._calibration_doubts(self._calibration)
         if self._missing:
-            doubts.append(f"{self._missing} estimates are missing: the model gave no value for them")
+            why = f"; the first: {self._why_missing}" if self._why_missing else ""
+            doubts.append(f"{self._missing} estimates are missing: the model gave no value for them{why}")
         if self.dropped:
             doubts.append(f"{self.dropped} frame sets were skipped because the model was busy")
         return doubts

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from rollout_monitor.events.alarm import Finding
 from rollout_monitor.events.settings import InputSettings
-from rollout_monitor.records import CameraHealth, JointHealth, Severity
+from rollout_monitor.records import CameraHealth, JointHealth, KinematicSummary, Severity
 
 _NS = 1_000_000_000
 
 
 def camera_lost(health: CameraHealth, settings: InputSettings, start_ns: int = 0) -> Finding:
     """No frame for longer than the limit; its onset is the last frame, or the episode's start if that is later."""
-    if health.last_frame_ns is None:
-        return Finding(health.stamp_ns, None, over=False)
-    since_ns = max(health.last_frame_ns, start_ns)
+    since_ns = max(health.last_frame_ns or 0, start_ns)
     age_s = (health.stamp_ns - since_ns) / _NS
     if age_s >= settings.camera_lost_s:
         return Finding(
@@ -82,14 +80,13 @@ def joints_lost(now_ns: int, last_ns: int | None, settings: InputSettings) -> Fi
     return Finding(now_ns, None, over=True, reason="joint states arrive again")
 
 
-def model_silent(now_ns: int, last_ns: int | None, start_ns: int, settings: InputSettings, *, lost: bool) -> Finding:
-    """MODEL_LATE (``lost=False``) or MODEL_LOST: the newest estimate is older than the limit.
+def model_silent(now_ns: int, last_ns: int | None, start_ns: int, limit_s: float, *, lost: bool = False) -> Finding:
+    """MODEL_LATE or (``lost=True``) MODEL_LOST: the newest estimate with a value is older than the limit.
 
     Before the first estimate the episode's start counts, so a model that never answers is found too.
     """
     since_ns = start_ns if last_ns is None else last_ns
     age_s = (now_ns - since_ns) / _NS
-    limit_s = settings.model_lost_s if lost else settings.model_late_s
     if age_s >= limit_s:
         what = "the progress model is gone" if lost else "the progress model is late"
         return Finding(
@@ -110,19 +107,21 @@ class JointsInvalidDetector:
         self._settings = settings
         self._before: JointHealth | None = None
 
-    def update(self, stamp_ns: int, health: JointHealth) -> Finding:
-        """Judge what came since the summary before."""
+    def update(self, summary: KinematicSummary) -> Finding:
+        """Judge what came since the summary before, in whole messages: a bad one spoils each of its joints."""
+        stamp_ns, health = summary.stamp_ns, summary.health
+        joints = max(1, len(summary.joint_names))
         before, self._before = self._before, health
         if before is None or health.received <= before.received:
             return Finding(stamp_ns, None, over=False)
         received = health.received - before.received
-        bad = health.non_finite + health.malformed - before.non_finite - before.malformed
+        bad = (health.non_finite - before.non_finite) / joints + health.malformed - before.malformed
         if bad >= self._settings.joints_invalid_share * received:
             return Finding(
                 stamp_ns,
                 Severity.ERROR,
                 over=False,
-                reason=f"joint states carry non-finite or malformed values: {bad} in {received} messages",
-                values={"bad": float(bad), "received": float(received)},
+                reason=f"joint states carry non-finite or malformed values: {bad:g} in {received} messages",
+                values={"bad": bad, "received": float(received)},
             )
         return Finding(stamp_ns, None, over=True, reason="joint states are sound again")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
@@ -12,12 +13,14 @@ from rollout_monitor.events.settings import OutcomeSettings, TimeoutSettings
 from rollout_monitor.records import Label, Outcome, OutcomeDecision
 
 _NS = 1_000_000_000
+_STALE_STEPS = 3  # estimates a model may owe at the end before its last one is too old to decide
 
 
 def decide(
     stamps_ns: Sequence[int],
     progress: Sequence[float],
     probabilities: Sequence[float | None],
+    end_ns: int,
     label: Label | None,
     settings: OutcomeSettings,
     *,
@@ -32,6 +35,7 @@ def decide(
         stamps_ns: stamp of each sample, nanoseconds, advancing; may be empty.
         progress: the raw progress of each sample.
         probabilities: the model's success probability of each sample, ``None`` where it gave none.
+        end_ns: when the attempt ended. Estimates that stopped long before it decide nothing.
         label: what somebody said, if anybody did.
         settings: thresholds.
         calibrated: whether the thresholds come from a calibration file.
@@ -39,6 +43,13 @@ def decide(
     if not stamps_ns:
         return _labelled(label, None) or OutcomeDecision(
             outcome=Outcome.UNDECIDED, decided_by="none", reason="no progress estimate came: nothing to decide on"
+        )
+    silent_s = (end_ns - stamps_ns[-1]) / _NS
+    if silent_s > max(settings.window_s, _STALE_STEPS * _usual_step_s(stamps_ns)):
+        return _labelled(label, None) or OutcomeDecision(
+            outcome=Outcome.UNDECIDED,
+            decided_by="none",
+            reason=f"the last estimate is {silent_s:.1f} s older than the end: how it ended was not seen",
         )
     first = stamps_ns[-1] - settings.window_s * _NS
     tail = [index for index, stamp in enumerate(stamps_ns) if stamp >= first]
@@ -67,6 +78,11 @@ def decide(
         reason=f"progress over the last {settings.window_s:g} s is {level:.0%} "
         f"({'at or above' if good else 'below'} {settings.progress_threshold:.0%})",
     )
+
+
+def _usual_step_s(stamps_ns: Sequence[int]) -> float:
+    steps = [b - a for a, b in pairwise(stamps_ns)]
+    return median(steps) / _NS if steps else 0.0
 
 
 def _labelled(label: Label | None, chance: float | None) -> OutcomeDecision | None:

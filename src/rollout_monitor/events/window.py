@@ -20,8 +20,8 @@ class RangeWindow:
 
     def update(self, stamp_ns: int, value: float) -> None:
         """Add a sample; stamps advance."""
-        if self._first_ns is None:
-            self._first_ns = stamp_ns
+        if self._first_ns is None or stamp_ns - self._last_ns > self.length_ns:
+            self._first_ns = stamp_ns  # after a hole as long as the window nothing is known of what went before
         self._last_ns = stamp_ns
         while self._low and self._low[-1][1] >= value:
             self._low.pop()

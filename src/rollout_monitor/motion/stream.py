@@ -77,7 +77,8 @@ class JointStream:
         self._episode_id, self._start_ns = episode_id, stamp_ns
         self._grid.locked = True
         self._episode = None
-        rows = [recent.row for recent in self._recent]
+        latest_ns = stamp_ns + 2 * self._keep_ns  # what is later is of a clock that was set back since
+        rows = [recent.row for recent in self._recent if recent.row.stamp_ns <= latest_ns]
         self._recent.clear()
         for row in rows:
             self._remember(row)
@@ -194,7 +195,7 @@ class JointStream:
     def _summary(
         self, rows: Sequence[Row], recent: Sequence[_Recent], end_of_episode: bool = False
     ) -> KinematicSummary:
-        newest = recent[-1].row if recent else None
+        newest = recent[-1].row if recent else rows[-1] if rows else None
         window = self._window(recent)
         episode = recent[-1].episode if recent else None
         spikes, self._spikes = self._spikes, []
