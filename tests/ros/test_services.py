@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from graph import Graph
+from rollout_monitor_msgs.msg import CameraHealth
 from rollout_monitor_nodes.common.conversions import marker_to_msg, time_from_msg
 from stack import NAMESPACE, Stack
 from synthetic import NS, TASK
@@ -52,8 +53,6 @@ def test_the_stamp_of_a_service_boundary_is_stream_time(graph: Graph) -> None:
     stack.start_monitor(end_wait_s=0.5)
     health = graph.publisher(f"{NAMESPACE}/rollout/cameras", "rollout_monitor_msgs/msg/CameraHealth", "RECORDS")
     graph.until("the monitor listens", lambda: health.get_subscription_count() == 1)
-    from rollout_monitor_msgs.msg import CameraHealth  # noqa: PLC0415
-
     message = CameraHealth(camera="front")
     message.header.stamp.sec = 1_700_000_000
     markers = stack.listen("rollout/episode", "Episode", "MARKERS")
@@ -70,6 +69,32 @@ def test_the_stamp_of_a_service_boundary_is_stream_time(graph: Graph) -> None:
         return False
 
     graph.until("a start in stream time", started_in_stream_time)
+
+
+def test_an_end_that_the_streams_never_reach_closes_the_episode(graph: Graph) -> None:
+    """Boundaries on the wall clock, streams on a clock of years ago: the operator gets a report all the same."""
+    stack = Stack(graph)
+    monitor = stack.start_monitor(end_wait_s=0.5)
+    health = graph.publisher(f"{NAMESPACE}/rollout/cameras", "rollout_monitor_msgs/msg/CameraHealth", "RECORDS")
+    markers = graph.publisher(f"{NAMESPACE}/rollout/episode", "rollout_monitor_msgs/msg/Episode", "MARKERS")
+    graph.until(
+        "the monitor listens", lambda: health.get_subscription_count() and markers.get_subscription_count() == 2
+    )
+    for boundary in Boundary:
+        stamp_ns = 1_800_000_000 * NS + (boundary is Boundary.END)
+        markers.publish(
+            marker_to_msg(EpisodeMarker(boundary=boundary, stamp_ns=stamp_ns, episode_id="wall", task=TASK))
+        )
+        monitor.said("episode wall: start")
+    message = CameraHealth(camera="front", received=1, has_last_frame=True)
+    message.header.stamp.sec = message.last_frame.sec = 1_700_000_000
+
+    def reported() -> bool:
+        health.publish(message)
+        return any(report.episode_id == "wall" for report in stack.reports.messages)
+
+    graph.until("the report", reported)
+    monitor.said("are the clocks the same?")
 
 
 def test_a_monitor_that_starts_late_learns_what_runs(graph: Graph) -> None:

@@ -58,6 +58,9 @@ from rollout_monitor_nodes.settings import MonitorNodeSettings
 
 TICK_S = 0.1
 CAMERA_DEPTH = 10
+OVERDUE_S = 2.0
+"""Passing time, after the wait in stream time, that an ended episode gets before it is closed all the same."""
+
 _NS = 1_000_000_000
 _SERVICE_SOURCE = "service"
 _LEVELS = {Severity.INFO: diagnostics.OK, Severity.WARN: diagnostics.WARN, Severity.ERROR: diagnostics.ERROR}
@@ -77,6 +80,7 @@ class MonitorNode(ManagedNode):
         self._keeping = 0  # reports that are being written
         self._stopping = False
         self._running: EpisodeMarker | None = None
+        self._ended_ns: int | None = None  # passing time when the END of an episode that is not closed yet was heard
         self._segments = SegmentNumbers()
         self._fallback: FallbackJoints | None = None
         self._fallback_told = False
@@ -98,7 +102,7 @@ class MonitorNode(ManagedNode):
 
     def activate(self) -> None:
         """Subscribe and serve."""
-        passed_ns = passing_time(self)
+        self._passed_ns = passed_ns = passing_time(self)
         self._stream = StreamClock(passed_ns)  # of everything that carries stamps
         self._records_clock = StreamClock(passed_ns)  # of what the core is fed with
         self._kinematics_clock = StreamClock(passed_ns)
@@ -181,7 +185,7 @@ class MonitorNode(ManagedNode):
         self.get_logger().info(f"episode {marker.episode_id}: start")
         self._end_fallback()
         self._handle(self._monitor.on_marker(marker))
-        self._running = marker
+        self._running, self._ended_ns = marker, None
         for clock in (self._stream, self._records_clock, self._kinematics_clock):
             clock.restart(marker.stamp_ns)
 
@@ -190,6 +194,7 @@ class MonitorNode(ManagedNode):
         if self._fallback is not None:
             self._fallback.end_at(marker.stamp_ns)
         self._running = None
+        self._ended_ns = self._passed_ns()
         self._stream.saw(marker.stamp_ns)
         self._handle(self._monitor.on_marker(marker))
 
@@ -234,6 +239,7 @@ class MonitorNode(ManagedNode):
         """What silence means: prm_node may be gone, streams may have stopped, an ended episode gets no more."""
         if self._running is not None and self._kinematics_clock.quiet_s >= self.settings.fallback_s:
             self._begin_fallback(self._running)
+        self._close_overdue()
         now_ns = self._stream.now_ns()
         if now_ns is None or self._records_clock.quiet_s < self.settings.quiet_s:
             return
@@ -242,6 +248,15 @@ class MonitorNode(ManagedNode):
         if self._fallback is not None:
             self._take_fallback(self._fallback.finish())
         self._handle(self._monitor.on_quiet(now_ns))
+
+    def _close_overdue(self) -> None:
+        """An END may be stamped by a clock that the streams never reach: then passing time closes the episode."""
+        if self._ended_ns is None or self._monitor.running_id is None:
+            self._ended_ns = None
+        elif self._passed_ns() - self._ended_ns > (self.settings.end_wait_s + OVERDUE_S) * _NS:
+            self._ended_ns = None
+            self.get_logger().warning("the streams did not reach the stamp of the END marker: are the clocks the same?")
+            self._handle(self._monitor.finish())
 
     def _converted(self, from_msg: Callable[[Any], Any], msg: object) -> Any:
         """A record, or None after a complaint: another version's or a stranger's message must not end the monitor."""
