@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated
@@ -22,7 +23,7 @@ from rollout_monitor.records import EpisodeReport
 
 NAMESPACE = "/ur5e"
 CAMERAS = ("front=camera_front/color/image_raw", "wrist=camera_wrist/color/image_raw")
-_REPORT_WAIT_S = 30.0
+_REPORT_WAIT_S = 90.0
 _STOP_WAIT_S = 20.0
 
 _EXAMPLES = """
@@ -86,19 +87,14 @@ def _play(bags: Path, folder: Path, live: bool, log: IO[str]) -> list[EpisodeRep
     up += ["--params-file", str(bags / "params.yaml")]
     for camera in CAMERAS:
         up += ["--camera", camera]
-    watch = [*_node("watch"), "-r", f"__ns:={NAMESPACE}", "-p", f"reports:={len(ATTEMPTS)}"]
+    watch = [*_node("watch"), "-p", f"reports:={len(ATTEMPTS)}"]
     reports: list[EpisodeReport] = []
-    with ExitStack() as processes:
-        stack = processes.enter_context(_running(up, log))
-        viewer = processes.enter_context(_running(watch, None))
-        sources = [_source(attempt, bags, live) for attempt in ATTEMPTS]
-        source = processes.enter_context(_running(sources[0], log))
-        for number, attempt in enumerate(ATTEMPTS, start=1):
-            known = _kept(folder)
-            _wait_for_end(source, stack, attempt.title, folder)
-            if number < len(ATTEMPTS):  # it takes a while to start: let it, while the report is being written
-                source = processes.enter_context(_running(sources[number], log))
-            reports.append(_wait_for_report(known, stack, attempt.title, folder))
+    with _running(up, log) as stack, _running(watch, None) as viewer:
+        for command, attempts in _simulated() if live else _recorded(bags):
+            with _running(command, log) as source:
+                for attempt in attempts:
+                    reports.append(_wait_for_report(reports, source, stack, attempt, folder))
+                _wait_for_end(source, folder)
         try:
             viewer.wait(_REPORT_WAIT_S)
         except subprocess.TimeoutExpired as error:
@@ -106,18 +102,30 @@ def _play(bags: Path, folder: Path, live: bool, log: IO[str]) -> list[EpisodeRep
     return reports
 
 
-def _source(attempt: Attempt, bags: Path, live: bool) -> list[str]:
-    parameters: dict[str, str | int] = {"bag": str(bags / attempt.bag)}
-    if live:
-        parameters = {"task": attempt.task, "mode": attempt.mode, "seed": attempt.seed}
-    command = [*_node("sim_robot_node" if live else "replay_node"), "-r", f"__ns:={NAMESPACE}"]
-    for name, value in parameters.items():
-        command += ["-p", f"{name}:={value}"]
-    return command
+def _recorded(bags: Path) -> list[tuple[list[str], Sequence[Attempt]]]:
+    """One process that plays all recordings."""
+    first, *further = (str(bags / attempt.bag) for attempt in ATTEMPTS)
+    return [([*_node("replay_node"), "-p", f"bag:={first}", "-p", f"then:={json.dumps(further)}"], ATTEMPTS)]
+
+
+def _simulated() -> list[tuple[list[str], Sequence[Attempt]]]:
+    """A process per attempt: each begins with a cell of its own."""
+    return [
+        (
+            [
+                *_node("sim_robot_node"),
+                *("-p", f"task:={attempt.task}"),
+                *("-p", f"mode:={attempt.mode}"),
+                *("-p", f"seed:={attempt.seed}"),
+            ],
+            [attempt],
+        )
+        for attempt in ATTEMPTS
+    ]
 
 
 def _node(name: str) -> list[str]:
-    return [sys.executable, "-m", f"rollout_monitor_nodes.{name}", "--ros-args"]
+    return [sys.executable, "-m", f"rollout_monitor_nodes.{name}", "--ros-args", "-r", f"__ns:={NAMESPACE}"]
 
 
 @contextmanager
@@ -140,25 +148,34 @@ def _running(command: Sequence[str], log: IO[str] | None) -> Iterator[subprocess
                 continue
 
 
-def _wait_for_end(source: subprocess.Popen[str], stack: subprocess.Popen[str], title: str, folder: Path) -> None:
-    while source.poll() is None:
-        _check_stack(stack, folder)
-        time.sleep(0.05)
-    if source.returncode != 0:
-        raise RolloutMonitorError(
-            f"playing '{title}' failed with exit code {source.returncode}: see {folder}/stack.log"
-        )
-
-
-def _wait_for_report(known: set[Path], stack: subprocess.Popen[str], title: str, folder: Path) -> EpisodeReport:
+def _wait_for_report(
+    known: Sequence[EpisodeReport],
+    source: subprocess.Popen[str],
+    stack: subprocess.Popen[str],
+    attempt: Attempt,
+    folder: Path,
+) -> EpisodeReport:
     deadline = time.monotonic() + _REPORT_WAIT_S
     while time.monotonic() < deadline:
         _check_stack(stack, folder)
-        fresh = _kept(folder) - known
-        if fresh:
-            return EpisodeReport.model_validate_json(fresh.pop().read_text(encoding="utf-8"))
+        if source.poll() not in (None, 0):
+            raise RolloutMonitorError(
+                f"playing '{attempt.title}' failed with exit code {source.returncode}: see {folder}/stack.log"
+            )
+        if len(kept := _kept(folder)) > len(known):
+            newest = max(kept, key=lambda path: path.stat().st_mtime_ns)
+            return EpisodeReport.model_validate_json(newest.read_text(encoding="utf-8"))
         time.sleep(0.05)
-    raise RolloutMonitorError(f"no report of '{title}' within {_REPORT_WAIT_S:.0f} s: see {folder}/stack.log")
+    raise RolloutMonitorError(f"no report of '{attempt.title}' within {_REPORT_WAIT_S:.0f} s: see {folder}/stack.log")
+
+
+def _wait_for_end(source: subprocess.Popen[str], folder: Path) -> None:
+    try:
+        code = source.wait(_REPORT_WAIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise RolloutMonitorError(f"the recording does not end: see {folder}/stack.log") from error
+    if code != 0:
+        raise RolloutMonitorError(f"playing failed with exit code {code}: see {folder}/stack.log")
 
 
 def _kept(folder: Path) -> set[Path]:

@@ -44,7 +44,9 @@ class ReplayNode(Node):
         self.settings = declare(self, ReplaySettings)
         if not self.settings.bag:
             raise InputError("parameter 'bag' is empty: name a rosbag2 folder, an .mcap or a .db3 file")
-        self._bag: BagReader = open_bag(self.settings.bag)
+        if self.settings.loop and self.settings.then:
+            raise InputError("parameters 'loop' and 'then' exclude each other: one recording loops, several end")
+        self._bags = [open_bag(path) for path in (self.settings.bag, *self.settings.then)]
         self._names: dict[str, str] = {}
         self._publishers_by_topic: dict[str, Any] = {}
         self._stamped: dict[str, bool] = {}
@@ -61,14 +63,15 @@ class ReplayNode(Node):
         Raises:
             InputError: nothing to play, or a type that is not installed here.
         """
-        for note in self._bag.notes:
-            self.get_logger().warning(note)
-        for topic in self._chosen():
-            self._names[topic.name] = self._name(topic.name)
-            self._stamped[topic.name] = begins_with_header(topic.type)
-            self._publishers_by_topic[topic.name] = self.create_publisher(
-                import_type(topic.type), self._names[topic.name], _offer(topic)
-            )
+        types: dict[str, str] = {}
+        for bag in self._bags:
+            for note in bag.notes:
+                self.get_logger().warning(note)
+            for topic in self._chosen(bag):
+                if types.setdefault(topic.name, topic.type) != topic.type:
+                    raise InputError(f"{bag.path}: {topic.name} is {topic.type} here, but {types[topic.name]} before")
+                if topic.name not in self._names:
+                    self._offer(topic)
         self._wanted = parse_wanted(self.settings.wait_for, self._names)
         if self.settings.clock:
             self._clock_publisher = make_publisher(self, CLOCK)
@@ -83,25 +86,33 @@ class ReplayNode(Node):
         self._halt.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._bag.close()
+        for bag in self._bags:
+            bag.close()
 
     # --- before it starts ---------------------------------------------------------------------------------------
 
-    def _chosen(self) -> list[BagTopic]:
+    def _offer(self, topic: BagTopic) -> None:
+        self._names[topic.name] = self._name(topic.name)
+        self._stamped[topic.name] = begins_with_header(topic.type)
+        self._publishers_by_topic[topic.name] = self.create_publisher(
+            import_type(topic.type), self._names[topic.name], _offer(topic)
+        )
+
+    def _chosen(self, bag: BagReader) -> list[BagTopic]:
         asked, outputs = set(self.settings.topics), {topic.type for topic in OF_THE_MONITOR}
-        unknown = sorted(asked - {topic.name for topic in self._bag.topics})
+        unknown = sorted(asked - {topic.name for topic in bag.topics})
         if unknown:
-            known = ", ".join(topic.name for topic in self._bag.topics)
-            raise InputError(f"parameter 'topics': {unknown[0]} is not in {self._bag.path}; it has {known}")
+            known = ", ".join(topic.name for topic in bag.topics)
+            raise InputError(f"parameter 'topics': {unknown[0]} is not in {bag.path}; it has {known}")
         chosen = [
             topic
-            for topic in self._bag.topics
+            for topic in bag.topics
             if (topic.name in asked or not asked)
             and (topic.type not in outputs or self.settings.outputs)
             and topic.name != CLOCK.name
         ]
         if not any(topic.count for topic in chosen):
-            raise InputError(f"{self._bag.path}: nothing to play")
+            raise InputError(f"{bag.path}: nothing to play")
         return chosen
 
     def _name(self, topic: str) -> str:
@@ -128,7 +139,9 @@ class ReplayNode(Node):
         code = EXIT_FAILED
         try:
             self._wait_for_subscribers()
-            self._play()
+            for number, bag in enumerate(self._bags):
+                if not (number and self._halt.wait(self.settings.pause_s)):
+                    self._play(bag)
             self._halt.wait(self.settings.linger_s)
             code = EXIT_OK
         except RolloutMonitorError as error:
@@ -144,15 +157,15 @@ class ReplayNode(Node):
         if not self.exit.done():
             self.exit.set_result(code)
 
-    def _play(self) -> None:
-        start_ns, end_ns = self._bag.start_ns or 0, self._bag.end_ns or 0
+    def _play(self, bag: BagReader) -> None:
+        start_ns, end_ns = bag.start_ns or 0, bag.end_ns or 0
         span_ns = end_ns - start_ns + LOOP_GAP_NS
-        due: Iterable[Due] = laps(self._one_pass, span_ns, self.settings.loop)
+        due: Iterable[Due] = laps(lambda: self._one_pass(bag), span_ns, self.settings.loop)
         if self._clock_publisher is not None:
             due = with_clock(due, round(_NS / self.settings.clock_hz))
         pacer = Pacer(self.settings.rate, time.monotonic_ns, self._halt)
         self.get_logger().info(
-            f"playing {self._bag.path}: {self._bag.duration_s:.1f} s at rate {self.settings.rate:g}"
+            f"playing {bag.path}: {bag.duration_s:.1f} s at rate {self.settings.rate:g}"
             + (", looping" if self.settings.loop else "")
         )
         shift_ns: int | None = None
@@ -169,8 +182,9 @@ class ReplayNode(Node):
             f"{self.sent} messages played, the latest {pacer.latest_ns / 1e6:.1f} ms behind its time"
         )
 
-    def _one_pass(self) -> Iterable[BagMessage]:
-        return markers_first(self._bag.messages(set(self._names)), EPISODE.type)
+    def _one_pass(self, bag: BagReader) -> Iterable[BagMessage]:
+        played = {topic.name for topic in bag.topics} & set(self._names)
+        return markers_first(bag.messages(played), EPISODE.type)
 
     def _publish(self, message: BagMessage, shift_ns: int, lap: int) -> None:
         raw = message.raw

@@ -126,6 +126,8 @@ class ReplaySettings(Settings):
     """replay_node."""
 
     bag: str = Field(default="", description="rosbag2 folder, .mcap or .db3 file; needed")
+    then: tuple[str, ...] = Field(default=(), description="further recordings, played one after the other")
+    pause_s: float = Field(default=2.0, ge=0.0, le=600.0, description="pause before each further recording, s")
     rate: float = Field(default=1.0, gt=0.0, le=1000.0, description="factor on the original timing")
     loop: bool = Field(
         default=False, description="begin again at the end, with header stamps moved on so that they advance"
