@@ -74,6 +74,24 @@ def test_a_loop_moves_stamps_on_and_names_new_attempts(graph: Graph, rollout: Ro
     assert replay.wait() == 0
 
 
+def test_further_recordings_follow_on_the_same_topics(graph: Graph, rollout: Rollout, tmp_path: Path) -> None:
+    other = make_rollout(tmp_path / "other", seconds=1.0, cameras=("front",))
+    heard = listen_to_all(graph)
+    replay = graph.start(
+        "replay_node", bag=rollout.folder, then=[str(other.folder)], rate=4.0, pause_s=0.2, settle_s=0.0
+    )
+    graph.until("the end of the replay", lambda: replay.popen.poll() is not None)
+    assert replay.wait() == 0
+    assert len(heard["/joint_states"].messages) == rollout.joint_messages + other.joint_messages
+    assert len(heard["/rollout/episode"].messages) == 4
+
+
+def test_a_loop_of_several_recordings_is_refused(graph: Graph, rollout: Rollout) -> None:
+    replay = graph.start("replay_node", bag=rollout.folder, then=[str(rollout.folder)], loop=True)
+    assert replay.wait() == 2
+    assert "'loop' and 'then' exclude each other" in replay.text
+
+
 def test_clock_follows_the_recording_and_restamp_begins_now(graph: Graph, rollout: Rollout) -> None:
     clock = graph.listen("/clock", "rosgraph_msgs/msg/Clock", "CLOCK")
     joints = graph.listen("/joint_states", TYPES["/joint_states"], "REPLAY", raw=True)
