@@ -6,14 +6,14 @@ import threading
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rollout_monitor_nodes import fallback
-from rollout_monitor_nodes.common import images
+from rollout_monitor_nodes.common import images, spin
 from rollout_monitor_nodes.common.cdr import RawImage
 from rollout_monitor_nodes.common.markers import Heard, OnceEach, unfinished
 from rollout_monitor_nodes.common.qos import PROFILES, Offer, adapt, satisfied_by
@@ -23,7 +23,8 @@ from rollout_monitor_nodes.player import LOOP_GAP_NS, Pacer, laps, markers_first
 from rollout_monitor_nodes.recorder import Message, Preroll
 from rollout_monitor_nodes.waiting import SubscriberWait, parse_wanted
 
-from rollout_monitor.errors import InputError
+from rollout_monitor.errors import InputError, StoreError
+from rollout_monitor.motion.settings import MotionSettings
 from rollout_monitor.records import Boundary, EpisodeMarker, JointHealth, KinematicSummary, MotionFigures
 from rollout_monitor.store.bags import BagMessage
 
@@ -135,11 +136,17 @@ def test_the_preroll_keeps_the_last_seconds_within_its_memory() -> None:
     preroll = Preroll(2.0, most_bytes=45)
     for second in range(6):
         preroll.add(message(second * 1_000_000_000))
-    assert [m.log_ns // 1_000_000_000 for m in preroll] == [3, 4, 5]
+    assert [m.log_ns // 1_000_000_000 for m in preroll.before(5_000_000_000)] == [3, 4, 5]
     preroll.add(message(5_000_000_001, size=40))
-    assert [len(m.raw) for m in preroll] == [40]
+    assert [len(m.raw) for m in preroll.before(5_000_000_001)] == [40]
     preroll.add(message(5_000_000_002, size=50))  # larger than the memory itself
-    assert list(preroll) == []
+    assert list(preroll.before(5_000_000_002)) == []
+
+
+def test_a_latched_message_of_long_ago_is_not_before_a_start() -> None:
+    preroll = Preroll(2.0)
+    preroll.add(message(1_000_000_000))
+    assert list(preroll.before(60_000_000_000)) == []
 
 
 def test_a_recording_is_named_only_while_it_is_being_made(tmp_path: Path) -> None:
@@ -151,6 +158,42 @@ def test_a_recording_is_named_only_while_it_is_being_made(tmp_path: Path) -> Non
     assert recording_in_progress(tmp_path, "take") is None
     (tmp_path / "take-2" / "take-2_0.mcap.active").touch()
     assert recording_in_progress(tmp_path, "take") == tmp_path / "take-2"
+
+
+# --- exit codes --------------------------------------------------------------------------------------------------
+
+
+class Work:
+    """What `run` needs of a node, failing where it is told to."""
+
+    def __init__(self, *, in_begin: bool) -> None:
+        self.in_begin = in_begin
+        self.exit: Any = None
+        self.closed = False
+
+    def begin(self) -> None:
+        if self.in_begin:
+            raise StoreError("no room")
+
+    def stop(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(("in_begin", "code"), [(True, 2), (False, 1)])
+def test_only_what_hinders_the_beginning_says_that_starting_again_is_useless(
+    in_begin: bool, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise StoreError("no room")
+
+    monkeypatch.setattr(spin, "spin_until", fail)
+    work = Work(in_begin=in_begin)
+    assert spin._work("node", work, cast(Any, None)) == code
+    assert work.closed
+    assert capsys.readouterr().err == "node: error: no room\n"
 
 
 # --- the player --------------------------------------------------------------------------------------------------
@@ -172,6 +215,7 @@ def test_markers_go_first_among_equal_times_and_nothing_is_lost(pairs: list[tupl
 
 def test_laps_go_on_in_one_growing_time() -> None:
     messages = [bag_message(10), bag_message(30)]
+    assert MotionSettings().gap_limit_s * 1e9 < LOOP_GAP_NS  # the jump back to the first pose is not a motion
     span = 20 + LOOP_GAP_NS
     due = laps(lambda: messages, span, loop=True)
     times = [next(due).time_ns for _ in range(6)]

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from rollout_monitor.store.bags import BagMessage
 
 _NS = 1_000_000_000
-LOOP_GAP_NS = _NS // 10
-"""Pause between two passes, so that the last stamp of one is before the first of the next."""
+LOOP_GAP_NS = _NS // 2
+"""Pause between two passes. Longer than ``motion.gap_limit_s``: the arm jumps from the last pose to the first, and
+nobody may take that for a motion by filling a short gap."""
 
 
 @dataclass(frozen=True)

@@ -68,14 +68,16 @@ class Preroll:
         """Keep a message and let go of what is too old or too much."""
         self._messages.append(message)
         self._bytes += len(message.raw)
-        while self._messages and (
-            message.log_ns - self._messages[0].log_ns > self._span_ns or self._bytes > self._most_bytes
-        ):
-            self._bytes -= len(self._messages.popleft().raw)
+        self._trim(message.log_ns)
 
-    def __iter__(self) -> Iterator[Message]:
-        """All of them, in order."""
+    def before(self, now_ns: int) -> Iterator[Message]:
+        """Those of the last seconds before this log time, in order."""
+        self._trim(now_ns)
         return iter(self._messages)
+
+    def _trim(self, now_ns: int) -> None:
+        while self._messages and (now_ns - self._messages[0].log_ns > self._span_ns or self._bytes > self._most_bytes):
+            self._bytes -= len(self._messages.popleft().raw)
 
 
 @dataclass
@@ -174,7 +176,7 @@ class Recorder(Node):
                     one.close_at_ns = self._steady_ns() + round(self.settings.report_wait_s * 1e9)
 
     def _on_message(self, topic: str, type_name: str, raw: bytes, qos: str) -> None:
-        message = Message(topic, type_name, int(self.get_clock().now().nanoseconds), raw, qos)
+        message = Message(topic, type_name, self._log_ns(), raw, qos)
         if type_name == REPORTS.type:
             self._on_report(message)
             return
@@ -215,7 +217,7 @@ class Recorder(Node):
         self.trouble = ""
         self._open.append(Open(recording, episode_id))
         self.get_logger().info(f"recording episode {episode_id} to {recording.path}")
-        for message in self._preroll:
+        for message in self._preroll.before(self._log_ns()):
             self._write(self._open[-1], message)
 
     def _write(self, one: Open, message: Message) -> None:
@@ -279,6 +281,9 @@ class Recorder(Node):
         level = diagnostics.ERROR if self.trouble else diagnostics.OK
         message = self.trouble or (f"recording {running[-1]}" if running else "waiting for an episode")
         return [Part("recording", level, message, {"kept": self.kept, "open": ", ".join(running)})]
+
+    def _log_ns(self) -> int:
+        return int(self.get_clock().now().nanoseconds)
 
     @staticmethod
     def _steady_ns() -> int:

@@ -1,7 +1,7 @@
 """Starts a node, spins it, and ends it cleanly: one way for all executables.
 
-Exit codes: 0 ended as asked (by a signal, or because its work is done), 1 the run failed, 2 wrong parameters or
-arguments. A signal never ends in a traceback.
+Exit codes: 0 ended as asked (by a signal, or because its work is done), 1 the run failed (starting it again may help),
+2 it cannot begin like this: wrong parameters, arguments or files. A signal never ends in a traceback.
 """
 
 from __future__ import annotations
@@ -98,12 +98,14 @@ def _run(name: str, make_node: Callable[[], Any], signals: StopSignals) -> int:
 
 
 def _work(name: str, node: Finishing, executor: Executor) -> int:
+    code = EXIT_USAGE  # of an error that is told, until spinning begins
     try:
         node.begin()
+        code = EXIT_FAILED
         spin_until(executor, node.exit)
         code = int(node.exit.result()) if node.exit.done() else EXIT_OK
     except RolloutMonitorError as error:
-        code = complain(name, error)
+        complain(name, error)
     except Exception:
         traceback.print_exc()  # a defect: its place is wanted
         code = EXIT_FAILED
