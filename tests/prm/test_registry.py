@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rollout_monitor.errors import ModelError
+from rollout_monitor.errors import InputError, ModelError
 from rollout_monitor.prm import registry
+from rollout_monitor.prm.files import models_folder
 from rollout_monitor.prm.recorded import RecordedModel
 
 
@@ -29,6 +30,13 @@ def test_options_reach_the_model_and_wrong_ones_are_named(tmp_path: Path) -> Non
     assert model.card.name == "recorded:curve.json"
     with pytest.raises(ModelError, match="flavour"):
         registry.create("recorded", path=path, flavour="sweet")
+
+
+def test_the_path_of_the_embedded_model_is_its_folder(tmp_path: Path) -> None:
+    folder = models_folder() / "embedded"
+    assert registry.create("embedded", path=folder).card == registry.create("embedded").card
+    with pytest.raises(InputError, match=rf"{tmp_path}: not the folder of an embedded model: no model.json there"):
+        registry.create("embedded", path=str(tmp_path))
 
 
 def test_a_model_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

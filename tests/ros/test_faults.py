@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import signal
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +27,7 @@ WITHIN_S = 3.0
 WRONG = [
     ("prm_node", {"queue": 2.5}, "parameter 'queue' is 2.5, but must be an integer"),
     ("prm_node", {"model": "recorded", "model_path": "/nowhere.csv"}, "/nowhere.csv"),
+    ("prm_node", {"model_path": "/nowhere"}, "/nowhere: not the folder of an embedded model"),
     ("monitor_node", {"events__inputs__model_late_s": 9.0}, "model_lost_s (3.0) must exceed model_late_s (9.0)"),
     ("recorder", {"prerol_s": 1.0}, "parameter 'prerol_s' is not one of recorder's; did you mean 'preroll_s'?"),
 ]
@@ -168,6 +170,38 @@ def test_a_clock_that_goes_back_interrupts_the_episode(graph: Graph, endless: Ro
     assert report.estimates >= 20 and report.motion is not None and report.motion.duration_s > 5.0
     graph.until("the second pass", lambda: stack.status.state is EpisodeState.RUNNING and stack.status.estimates >= 3)
     assert stack.status.episode_id == "endless"
+
+
+DYING = """
+from rollout_monitor.prm.protocol import ModelCard, ResetNotes, Style
+from rollout_monitor.prm.registry import register
+from rollout_monitor_nodes.prm_node import main
+
+
+class Dying:
+    card = ModelCard(name="dying", style=Style.DIRECT, rate_hz=5.0)
+
+    def reset(self, task, goal=None):
+        return ResetNotes()
+
+    def observe(self, frames):
+        raise SystemExit  # ends the thread without a word
+
+
+register("dying", Dying)
+main()
+"""
+
+
+def test_a_model_that_ends_its_thread_ends_the_node_for_a_respawn(graph: Graph, endless: Rollout) -> None:
+    script = graph.folder / "dying.py"
+    script.write_text(DYING)
+    stack = Stack(graph)
+    command = [sys.executable, str(script), "--ros-args", "-p", "model:=dying", "-r", f"__ns:={NAMESPACE}"]
+    prm = stack.nodes["prm_node"] = graph.start_command("prm_node", command)
+    stack.play(endless.folder, rate=4.0)
+    prm.said("the model's thread has died")
+    assert prm.wait() == 1
 
 
 def test_large_best_effort_images_get_through(graph: Graph) -> None:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from rollout_monitor.errors import ModelError
+from rollout_monitor.errors import InputError, ModelError
+from rollout_monitor.prm.files import DESCRIPTION
 from rollout_monitor.prm.protocol import ProgressModel
 
 Factory = Callable[..., ProgressModel]
 
 
-def _embedded(**options: Any) -> ProgressModel:
+def _embedded(path: Path | str | None = None, **options: Any) -> ProgressModel:
+    """The embedded model, from the folder ``path`` where one is given."""
     from rollout_monitor.prm.embedded import EmbeddedModel  # noqa: PLC0415 - loads onnxruntime
 
-    return EmbeddedModel(**options)
+    if path is None:
+        return EmbeddedModel(**options)
+    if not (Path(path) / DESCRIPTION).is_file():
+        raise InputError(f"{path}: not the folder of an embedded model: no {DESCRIPTION} there")
+    return EmbeddedModel(folder=path, **options)
 
 
 def _recorded(**options: Any) -> ProgressModel:
@@ -26,7 +33,7 @@ def _recorded(**options: Any) -> ProgressModel:
 _FACTORIES: dict[str, Factory] = {"embedded": _embedded, "recorded": _recorded}
 
 DESCRIPTIONS: dict[str, str] = {
-    "embedded": "small network trained on the simulated cell; CPU, no torch",
+    "embedded": "small network trained on the simulated cell; CPU, no torch; option path=FOLDER",
     "recorded": "plays back a recorded curve; option path=FILE",
 }
 """One line on each built-in model."""

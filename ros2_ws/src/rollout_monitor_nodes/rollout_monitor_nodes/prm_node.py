@@ -31,7 +31,7 @@ from rollout_monitor_nodes.common.managed import ManagedNode
 from rollout_monitor_nodes.common.markers import Heard, MarkerListener
 from rollout_monitor_nodes.common.publishing import make_publisher
 from rollout_monitor_nodes.common.qos import PROFILES
-from rollout_monitor_nodes.common.spin import run
+from rollout_monitor_nodes.common.spin import EXIT_FAILED, run
 from rollout_monitor_nodes.common.streamtime import StreamClock, passing_time
 from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription, GraphWatch, Source
 from rollout_monitor_nodes.interfaces import CAMERAS, JOINTS, KINEMATICS, PRM_NODE, PROGRESS
@@ -159,7 +159,10 @@ class PrmNode(ManagedNode):
         self._handle(self._perception.on_joints(stamp_ns, msg.name, msg.position, msg.velocity, msg.effort))
 
     def _on_tick(self) -> None:
-        """What silence means: an ended episode gets no more frames, a camera may be dead."""
+        """What silence means: an ended episode gets no more frames, a camera may be dead, or the model's thread."""
+        if self._worker is not None and not self._worker.alive:
+            self.get_logger().fatal("the model's thread has died: ending, to be started again")
+            self.finish(EXIT_FAILED)
         quiet_s, now_ns = self._stream.quiet_s, self._stream.now_ns()
         if self._perception.ending and quiet_s >= self.settings.end_wait_s:
             self._handle(self._perception.finish_episode())

@@ -52,7 +52,7 @@ class PrmNodeSettings(CameraSettings):
         default="embedded", min_length=1, description="progress model; `rollout-monitor models` lists them"
     )
     model_path: str | None = Field(
-        default=None, description="file of the model, or of the curve that `recorded` replays"
+        default=None, description="folder of the embedded model, or file of the curve that `recorded` replays"
     )
     queue: int = Field(
         default=4,

@@ -86,14 +86,19 @@ class EstimatorWorker:
             self._stopping = True
             self._changed.notify()
         self._thread.join(JOIN_S)
-        return not self._thread.is_alive()
+        return not self.alive
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs; a defect that no one foresaw ends it."""
+        return self._thread.is_alive()
 
     def health(self) -> WorkerHealth:
         """Counts since the start, and how long the newest estimate took."""
         with self._changed:
             waiting = sum(isinstance(job, Selected) for job, _ in self._jobs)
         return WorkerHealth(
-            alive=self._thread.is_alive(),
+            alive=self.alive,
             waiting=waiting,
             estimates=self._estimates,
             dropped=self._dropped_in_all,
