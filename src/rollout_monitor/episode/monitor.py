@@ -32,7 +32,7 @@ from rollout_monitor.records import (
 )
 
 _NS = 1_000_000_000
-_EARLY_NS = 10 * _NS  # a START is heard within seconds of its stamp
+_EARLY_NS = 3 * _NS  # perception remembers two seconds for a START that is heard late
 
 
 @dataclass(frozen=True)
