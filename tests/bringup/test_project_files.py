@@ -117,3 +117,9 @@ def test_no_path_of_a_machine_stands_in_the_build_files(root: Path) -> None:
     for name in ("Makefile", "Dockerfile", ".ci/run", "scripts/ros_run", "scripts/setup_env.py", "pyproject.toml"):
         text = (root / name).read_text(encoding="utf-8")
         assert not re.search(r"/(home|root|work|Users)/", text), name
+
+
+def test_test_modules_have_names_of_their_own(root: Path) -> None:
+    """pytest imports them by name alone, and two of one name stop the whole run."""
+    names = [path.name for path in (root / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

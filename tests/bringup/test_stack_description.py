@@ -50,7 +50,7 @@ def test_options_reach_the_nodes_that_they_concern() -> None:
     assert nodes["monitor_node"].parameters["camera_topic"] == "/cam/image_raw"
     assert nodes["prm_node"].parameters["model"] == "recorded"
     assert "model" not in nodes["recorder"].parameters
-    assert nodes["monitor_node"].parameters["episodes"] == "/data/kept"
+    assert {nodes[name].parameters["episodes"] for name in ("monitor_node", "recorder")} == {"/data/kept"}
     assert {nodes[name].parameters["recordings"] for name in ("monitor_node", "recorder")} == {"/data/kept/recordings"}
     assert all(process.parameters["use_sim_time"] is True for process in nodes.values())
 
@@ -128,6 +128,7 @@ def test_a_wrong_stack_file_is_one_line_that_names_it(tmp_path: Path, text: str,
         ("/**/monitor_node:\n  ros__parameters: {camera: wrist}\n", "prm_node's primary camera is front"),
         ("/**/recorder:\n  ros__parameters: {cameras: [wrist], camera_topics: [wrist/image_raw]}\n", "watches front"),
         ("/**/recorder:\n  ros__parameters: {recordings: elsewhere}\n", "'recordings' is elsewhere"),
+        ("/**/monitor_node:\n  ros__parameters: {episodes: elsewhere}\n", "recorder's 'episodes' is episodes"),
         ("/**/monitor_node:\n  ros__parameters: {events.settle_s: -1.0}\n", "'events.settle_s'"),
         ("/prm_node:\n  ros__parameters: {queue: 1}\n", "does not match the node /ur5e/prm_node"),
     ],
