@@ -314,3 +314,11 @@ def test_a_calibration_is_applied_and_named(tmp_path: Path) -> None:
     assert not other.outcome.calibrated and any("another task" in note for note in other.notes)
     with pytest.raises(InputError, match="calibration"):
         RolloutMonitor(ScriptedModel(lambda t: 0.1), GATE, monitor=MonitorSettings(calibration=str(tmp_path / "no")))
+
+
+def test_joints_that_are_never_finite_are_noticed() -> None:
+    nan = float("nan")
+    items = [(s, t, (NAMES, (nan, nan))) if t == "joints" else (s, t, p) for s, t, p in Streams().build()]
+    (report,) = reports(feed(engine(lambda t: t / 20), items))
+    assert EventKind.JOINTS_INVALID in kinds(report)
+    assert report.joints is not None and report.joints.non_finite > 2000 and report.motion is None

@@ -52,6 +52,7 @@ class JointStream:
         self._spikes: list[EffortSpike] = []
         self._due_ns: int | None = None  # the stamp from which the next summary is due
         self._jumps = 0
+        self._heard_ns = 0  # stamp of the newest message, usable or not
         self._joints: list[str] = []
         self._episode_id = ""
         self._start_ns = 0
@@ -121,6 +122,7 @@ class JointStream:
         Returns:
             A summary where one is due.
         """
+        self._heard_ns = stamp_ns
         rows = self._grid.add(stamp_ns, names, positions, velocities)
         if self._grid.clock_jumps != self._jumps:
             closing = self._close_segment()
@@ -180,7 +182,10 @@ class JointStream:
             self._due_ns = following
             return due
         # a message of no use tells of itself, but one stray stamp must not put off the summaries that are to come
-        if self._due_ns is None or stamp_ns < self._due_ns:
+        if self._due_ns is None:  # nothing usable came yet: a stream that is broken from its start must be told of, too
+            self._due_ns = (stamp_ns // self._period_ns + 1) * self._period_ns
+            return False
+        if stamp_ns < self._due_ns:
             return False
         self._due_ns += self._period_ns
         return True
@@ -200,7 +205,7 @@ class JointStream:
         episode = recent[-1].episode if recent else None
         spikes, self._spikes = self._spikes, []
         return KinematicSummary(
-            stamp_ns=newest.stamp_ns if newest else (self._grid.newest_ns or 0),
+            stamp_ns=newest.stamp_ns if newest else (self._grid.newest_ns or self._heard_ns),
             episode_id=self._episode_id,
             joint_names=self._joints or self._grid.joint_names,
             grid_rate_hz=self._settings.grid_rate_hz,
