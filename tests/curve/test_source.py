@@ -161,3 +161,21 @@ def test_unreadable_files_are_errors(tmp_path) -> None:
 def test_values_outside_are_pulled_in_only_on_demand(tmp_path) -> None:
     path = write(tmp_path, "a.json", "[-0.2, 1.2]")
     assert read_curve(path, clip=True).progress.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("huge.json", "[" + "9" * 400 + ", 0.1]", "too large"),
+        ("deep.json", "[" * 100_000 + "]" * 100_000, "no JSON that can be read"),
+        ("digits.json", '{"progress": [0.1, ' + "9" * 5000 + "]}", "cannot|can be read|too large"),
+        ("field.csv", "progress\n" + "1" * 200_000 + "\n", "no CSV that can be read"),
+        ("time.csv", "t,progress\n0,0.1\n1e300,0.2\n", "line 3: the time"),
+    ],
+)
+def test_absurd_files_are_an_error_that_names_them(tmp_path: Path, name: str, text: str, words: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=words) as raised:
+        read_curve(path)
+    assert name in str(raised.value)

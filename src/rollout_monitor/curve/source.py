@@ -38,6 +38,8 @@ LABELS = {
     "false": Label.FAILURE,
 }
 
+_LAST_STAMP_S = 9.2e9  # int64 nanoseconds, the year 2261
+
 
 # --- model output ------------------------------------------------------------------------------------------------
 
@@ -156,6 +158,8 @@ def _finite(value: Any, what: str) -> float:
         number = float(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} is {value!r}, not a number") from error
+    except OverflowError as error:
+        raise InputError(f"{what} is too large to be a number of this kind") from error
     if not math.isfinite(number):
         raise InputError(f"{what} is {number}; a missing value must be left out, it cannot be measured")
     return number
@@ -243,6 +247,8 @@ def _from_json(text: str) -> _Raw:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from error
+    except (RecursionError, ValueError) as error:  # nested without end, or a whole number of thousands of digits
+        raise InputError(f"is no JSON that can be read: {error}") from error
     if isinstance(data, dict):
         label = _label(data.get("label"))
         if isinstance(data.get("curve"), list):
@@ -288,7 +294,10 @@ def _label(value: Any) -> Label | None:
 
 def _from_csv(text: str) -> _Raw:
     reader = csv.reader(io.StringIO(text))
-    rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    try:
+        rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise InputError(f"line {reader.line_num + 1}: is no CSV that can be read: {error}") from error
     if not rows:
         raise InputError("the progress curve is empty; at least one sample is needed")
     header = [cell.strip().lower() for cell in rows[0][1]]
@@ -314,7 +323,13 @@ def _csv_stamps(header: list[str], body: list[tuple[int, list[str]]]) -> list[in
     seconds = _find(header, SECONDS_COLUMNS)
     if seconds is None:
         return None
-    return [round(_cell(row, seconds, line, index) * 1e9) for index, (line, row) in enumerate(body)]
+    return [_stamp(_cell(row, seconds, line, index), line) for index, (line, row) in enumerate(body)]
+
+
+def _stamp(seconds: float, line: int) -> int:
+    if abs(seconds) > _LAST_STAMP_S:
+        raise InputError(f"line {line}: the time {seconds:g} s does not fit 64-bit nanoseconds")
+    return round(seconds * 1e9)
 
 
 def _csv_label(header: list[str], body: list[tuple[int, list[str]]]) -> Label | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rollout_monitor.events.alarm import Finding
 from rollout_monitor.events.settings import InputSettings
 from rollout_monitor.records import CameraHealth, JointHealth, KinematicSummary, Severity
@@ -27,40 +29,33 @@ def camera_lost(health: CameraHealth, settings: InputSettings, start_ns: int = 0
 
 def camera_frozen(health: CameraHealth, settings: InputSettings) -> Finding:
     """Identical frames with advancing stamps."""
-    since = health.frozen_since_ns
-    newest = health.last_frame_ns
-    if since is not None and newest is not None:
-        held_s = (newest - since) / _NS
-        if held_s >= settings.camera_frozen_s:
-            return Finding(
-                health.stamp_ns,
-                Severity.ERROR,
-                over=False,
-                onset_ns=since,
-                reason=f"camera {health.camera}: the same picture for {held_s:.1f} s while stamps advance",
-                values={"held_s": held_s},
-            )
-    return Finding(
-        health.stamp_ns, None, over=since is None, reason=f"camera {health.camera}: the picture changes again"
-    )
+    words = "the same picture for {held:.1f} s while stamps advance"
+    return _held(health, health.frozen_since_ns, settings.camera_frozen_s, words, "the picture changes again")
 
 
 def camera_dark(health: CameraHealth, settings: InputSettings) -> Finding:
     """Exposure collapsed or the lens is covered."""
-    since = health.dark_since_ns
-    newest = health.last_frame_ns
-    if since is not None and newest is not None:
-        held_s = (newest - since) / _NS
-        if held_s >= settings.camera_dark_s:
+    seen = {"luminance": health.luminance or 0.0, "contrast": health.contrast or 0.0}
+    words = "picture is dark or covered for {held:.1f} s"
+    return _held(health, health.dark_since_ns, settings.camera_dark_s, words, "the picture is back", seen)
+
+
+def _held(
+    health: CameraHealth, since_ns: int | None, limit_s: float, bad: str, good: str, seen: Mapping[str, float] = {}
+) -> Finding:
+    """A condition of the newest pictures that has held for long enough, counted in the camera's own stamps."""
+    if since_ns is not None and health.last_frame_ns is not None:
+        held_s = (health.last_frame_ns - since_ns) / _NS
+        if held_s >= limit_s:
             return Finding(
                 health.stamp_ns,
                 Severity.ERROR,
                 over=False,
-                onset_ns=since,
-                reason=f"camera {health.camera}: picture is dark or covered for {held_s:.1f} s",
-                values={"held_s": held_s, "luminance": health.luminance or 0.0, "contrast": health.contrast or 0.0},
+                onset_ns=since_ns,
+                reason=f"camera {health.camera}: {bad.format(held=held_s)}",
+                values={"held_s": held_s, **seen},
             )
-    return Finding(health.stamp_ns, None, over=since is None, reason=f"camera {health.camera}: the picture is back")
+    return Finding(health.stamp_ns, None, over=since_ns is None, reason=f"camera {health.camera}: {good}")
 
 
 def joints_lost(now_ns: int, last_ns: int | None, settings: InputSettings) -> Finding:

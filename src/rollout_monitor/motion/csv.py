@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rollout_monitor.errors import InputError
-from rollout_monitor.motion.grid import GridResampler
+from rollout_monitor.motion.grid import MAX_POSITION, GridResampler
 from rollout_monitor.motion.settings import MotionSettings
 from rollout_monitor.records import JointHealth
 
@@ -143,7 +143,7 @@ def _parse(text: str, columns: str | None, time_column: str | None) -> JointLog:
     body = _without_empty_end(body, chosen)
     if not body:
         raise InputError(f"has no row with a value in {', '.join(header[index] for index in chosen)}")
-    positions = np.array([[_cell(row, index, header, line) for index in chosen] for line, row in body])
+    positions = np.array([[_position(row, index, header, line) for index in chosen] for line, row in body])
     stamps = None if time is None else _stamps(body, time, header)
     return JointLog([header[i] for i in chosen], positions, stamps, None if time is None else header[time])
 
@@ -156,7 +156,10 @@ def _lines(text: str) -> list[tuple[int, list[str]]]:
         split = [(number, line.split()) for number, line in enumerate(text.split("\n"), 1)]
         return [(number, cells) for number, cells in split if cells]
     reader = csv.reader(io.StringIO(text), delimiter=delimiter)
-    return [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
+    try:
+        return [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
+    except csv.Error as error:
+        raise InputError(f"line {reader.line_num + 1}: is no CSV that can be read: {error}") from error
 
 
 def _find_time(header: Sequence[str], asked: str | None) -> int | None:
@@ -215,6 +218,13 @@ def _whole(row: Sequence[str], index: int, header: Sequence[str], line: int) -> 
         return int(text)  # not by way of a float, which holds 53 bits only
     except ValueError as error:
         raise InputError(f"line {line}, column {header[index]}: {text!r} is not a whole number of ns") from error
+
+
+def _position(row: Sequence[str], index: int, header: Sequence[str], line: int) -> float:
+    value = _cell(row, index, header, line)
+    if abs(value) > MAX_POSITION:
+        raise InputError(f"line {line}, column {header[index]}: {value:g} is no joint position; expected rad or m")
+    return value
 
 
 def _cell(row: Sequence[str], index: int, header: Sequence[str], line: int) -> float:
