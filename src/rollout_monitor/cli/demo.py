@@ -50,9 +50,9 @@ class Attempt:
 
 
 ATTEMPTS = (
-    Attempt("lift_success", "lift", "success", 910001, "a lift that goes well", "success"),
-    Attempt("lift_drop_recover", "lift", "drop_recover", 910002, "the cube is dropped and picked up again", "success"),
-    Attempt("stack_stall", "stack_red_on_green", "stall", 910003, "the arm freezes in mid-task", "failure"),
+    Attempt("lift_success", "lift", "success", 900000, "a lift that goes well", "success"),
+    Attempt("lift_drop_recover", "lift", "drop_recover", 900001, "the cube is dropped and picked up again", "success"),
+    Attempt("stack_stall", "stack_red_on_green", "stall", 900159, "the arm freezes in mid-task", "failure"),
 )
 
 
