@@ -45,7 +45,7 @@ class Stack:
 
     def start_recorder(self, **parameters: object) -> Process:
         """recorder with its recordings in the test's folder."""
-        return self._start("recorder", recordings=self.recordings, **parameters)
+        return self._start("recorder", episodes=self.episodes, recordings=self.recordings, **parameters)
 
     def start_all(self, curve: Path | None, **monitor_parameters: object) -> None:
         """All three, and wait until they hear each other."""

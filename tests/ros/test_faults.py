@@ -29,6 +29,8 @@ WRONG = [
     ("prm_node", {"model": "recorded", "model_path": "/nowhere.csv"}, "/nowhere.csv"),
     ("prm_node", {"model_path": "/nowhere"}, "/nowhere: not the folder of an embedded model"),
     ("monitor_node", {"events__inputs__model_late_s": 9.0}, "model_lost_s (3.0) must exceed model_late_s (9.0)"),
+    ("monitor_node", {"episodes": "/proc/x"}, "parameter 'episodes': /proc/x cannot be written"),
+    ("recorder", {"recordings": "/proc/x"}, "parameter 'recordings': /proc/x cannot be written"),
     ("recorder", {"prerol_s": 1.0}, "parameter 'prerol_s' is not one of recorder's; did you mean 'preroll_s'?"),
 ]
 

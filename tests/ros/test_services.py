@@ -7,7 +7,8 @@ from pathlib import Path
 
 from graph import Graph
 from rollout_monitor_msgs.msg import CameraHealth
-from rollout_monitor_nodes.common.conversions import marker_to_msg, time_from_msg
+from rollout_monitor_msgs.srv import EndEpisode, StartEpisode
+from rollout_monitor_nodes.common.conversions import marker_to_msg, time_from_msg, time_to_msg
 from stack import NAMESPACE, Stack
 from synthetic import NS, TASK
 
@@ -21,6 +22,7 @@ SRV = "rollout_monitor_msgs/srv"
 def test_an_operator_runs_an_attempt_by_services(graph: Graph) -> None:
     stack = Stack(graph)
     stack.start_monitor(end_wait_s=0.5)
+    (stack.episodes / "take_1").mkdir(parents=True)  # the name is taken
     markers = stack.listen("rollout/episode", "Episode", "MARKERS")
     assert "empty" in graph.call(START, f"{SRV}/StartEpisode", task=" ").message
     assert "no episode is running" in graph.call(END, f"{SRV}/EndEpisode").message
@@ -34,7 +36,8 @@ def test_an_operator_runs_an_attempt_by_services(graph: Graph) -> None:
     assert "take_1 is running, not other" in graph.call(END, f"{SRV}/EndEpisode", episode_id="other").message
 
     ended = graph.call(END, f"{SRV}/EndEpisode", label=1)
-    assert ended.success and Path(ended.report_path) == stack.episodes / "take_1"
+    assert ended.success and Path(ended.report_path) == stack.episodes / "take_1-2"
+    assert stack.report_message("take_1").report_path == ended.report_path
     report = stack.report("take_1")
     assert (report.state, report.outcome.outcome, report.source) == (EpisodeState.ENDED, Outcome.SUCCESS, "pilot")
     graph.until("both markers", lambda: len(markers.messages) >= 2)
@@ -44,7 +47,7 @@ def test_an_operator_runs_an_attempt_by_services(graph: Graph) -> None:
     assert "no episode 'other'" in graph.call(LABEL, f"{SRV}/LabelEpisode", episode_id="other", who="me").message
     assert graph.call(LABEL, f"{SRV}/LabelEpisode", label=2, who="me", note="cube upside down").success
     facts = [json.loads(line) for line in (stack.episodes / "labels.jsonl").read_text().splitlines()]
-    assert [(f["episode_id"], f["label"], f["who"]) for f in facts] == [("take_1", "failure", "me")]
+    assert [(f["episode_id"], f["label"], f["who"]) for f in facts] == [("take_1-2", "failure", "me")]
 
 
 def test_the_stamp_of_a_service_boundary_is_stream_time(graph: Graph) -> None:
@@ -69,6 +72,37 @@ def test_the_stamp_of_a_service_boundary_is_stream_time(graph: Graph) -> None:
         return False
 
     graph.until("a start in stream time", started_in_stream_time)
+    off = graph.call(END, f"{SRV}/EndEpisode", stamp=time_to_msg(1_800_000_000 * NS + 5_000_000))
+    assert not off.success
+    assert "the stamp 1800000000.005 s is too far from the streams' time, 17000000" in off.message
+
+
+def test_start_and_end_never_contradict_each_other(graph: Graph) -> None:
+    """An attempt that waits for its last records makes way for the next, and is closed without them in the end."""
+    stack = Stack(graph)
+    stack.start_monitor(end_wait_s=60.0)
+
+    def start(**fields: object) -> StartEpisode.Response:
+        return graph.call(START, f"{SRV}/StartEpisode", task=TASK, **fields)
+
+    def end(**fields: object) -> EndEpisode.Response:
+        return graph.call(END, f"{SRV}/EndEpisode", **fields)
+
+    assert start(episode_id="a b").message == "episode_id: String should match pattern '^[A-Za-z0-9][A-Za-z0-9_.-]*$'"
+    first = start(episode_id="first")
+    assert first.success
+    stamp_ns = time_from_msg(stack.statuses.messages[-1].header.stamp)
+    early = end(stamp=time_to_msg(stamp_ns - NS))
+    assert not early.success and "is before the start" in early.message
+    assert end().success
+    assert end().message == "no episode is running"
+    assert stack.status.state is EpisodeState.RUNNING  # it is being closed
+    assert start(episode_id="second").success
+    assert start().message == "episode second is running; end it first"
+    assert end(episode_id="second").success
+    assert start(episode_id="third").success
+    assert [stack.report(name).state for name in ("first", "second")] == [EpisodeState.ENDED] * 2
+    assert stack.status.episode_id == "third"
 
 
 def test_an_end_that_the_streams_never_reach_closes_the_episode(graph: Graph) -> None:

@@ -238,13 +238,18 @@ def _overrides(options: Options, node: str) -> dict[str, ParameterValue]:
         values.update(camera=names[0], camera_topic=topics[0])
     if options.model is not None and node == "prm_node":
         values["model"] = options.model
-    if options.episodes is not None and node == "monitor_node":
-        values["episodes"] = options.episodes
     if options.episodes is not None and node in ("monitor_node", "recorder"):
-        values["recordings"] = f"{options.episodes}/recordings"
+        values.update(episodes=options.episodes, recordings=f"{options.episodes}/recordings")
     if options.use_sim_time is not None:
         values["use_sim_time"] = options.use_sim_time
     return values
+
+
+_SHARED_FOLDERS = {
+    "recordings": "reports would name recordings that are elsewhere",
+    "episodes": "the recorder could not know which attempts have their report",
+}
+"""Folders that monitor_node and recorder must agree on, and what happens where they do not."""
 
 
 def _check_agreement(parameters: Mapping[str, Mapping[str, ParameterValue]], where: str) -> None:
@@ -264,11 +269,12 @@ def _check_agreement(parameters: Mapping[str, Mapping[str, ParameterValue]], whe
             f"{where}: monitor_node's 'camera' and 'camera_topic' are {shown[0]} on {shown[1]}, but prm_node's primary "
             f"camera is {watched[0][0]} on {watched[0][1]}"
         )
-    if recorder and monitor and recorder.get("recordings") != monitor.get("recordings"):
-        raise InputError(
-            f"{where}: recorder's 'recordings' is {recorder.get('recordings')} and monitor_node's is "
-            f"{monitor.get('recordings')}: reports would name recordings that are elsewhere"
-        )
+    for folder, harm in _SHARED_FOLDERS.items():
+        if recorder and monitor and recorder.get(folder) != monitor.get(folder):
+            raise InputError(
+                f"{where}: recorder's '{folder}' is {recorder.get(folder)} and monitor_node's is "
+                f"{monitor.get(folder)}: {harm}"
+            )
 
 
 def _cameras_of(values: Mapping[str, ParameterValue]) -> list[tuple[Any, Any]]:

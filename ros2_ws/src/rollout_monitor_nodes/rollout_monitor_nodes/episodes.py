@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -12,10 +11,9 @@ from rollout_monitor.errors import RolloutMonitorError, StoreError
 from rollout_monitor.records import EpisodeReport, Label
 from rollout_monitor.report.html import render
 from rollout_monitor.store.episodes import EpisodeStore, PartlyStoredError
+from rollout_monitor.store.files import free_name
 from rollout_monitor.store.recording import ACTIVE_SUFFIX
-
-_NUMBER = re.compile(r"(-[0-9]+)?")
-"""What a recording's folder has after the episode's id where the name was taken."""
+from rollout_monitor_nodes.common.folders import numbered
 
 
 class ReportKeeper:
@@ -59,8 +57,8 @@ class ReportKeeper:
         return [row.duration_s for row in rows if row.task == task and row.outcome == "success"]
 
     def expected_path(self, episode_id: str) -> Path:
-        """Where a running episode's report will be, unless the name is taken."""
-        return self._store.root.absolute() / episode_id
+        """Where a running episode's report will be, unless somebody takes the name until then."""
+        return free_name(self._store.root.absolute(), episode_id)
 
     def label(self, episode_id: str, label: Label | None, who: str, note: str, stamp_ns: int) -> str:
         """Add a label to a kept episode (the newest where the id is empty); return its folder's name.
@@ -117,10 +115,7 @@ class ReportKeeper:
 
 def recording_in_progress(recordings: Path, episode_id: str) -> Path | None:
     """The folder in which a recorder is keeping this episode right now, if one is."""
-    if not recordings.is_dir():
-        return None
-    for folder in sorted(recordings.glob(f"{episode_id}*"), reverse=True):
-        numbered = _NUMBER.fullmatch(folder.name.removeprefix(episode_id))
-        if numbered and any(file.name.endswith(ACTIVE_SUFFIX) for file in folder.iterdir()):
+    for folder in reversed(numbered(recordings, episode_id)):
+        if any(file.name.endswith(ACTIVE_SUFFIX) for file in folder.iterdir()):
             return folder
     return None

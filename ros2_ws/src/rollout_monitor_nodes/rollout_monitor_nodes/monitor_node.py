@@ -6,10 +6,12 @@ It converts messages and calls `rollout_monitor.episode.monitor`; reports are ke
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from rclpy.time import Time
 from rollout_monitor_msgs import msg as ros
 from rollout_monitor_msgs import srv
@@ -33,6 +35,7 @@ from rollout_monitor.records import (
 from rollout_monitor_nodes.common import conversions as convert
 from rollout_monitor_nodes.common import diagnostics
 from rollout_monitor_nodes.common.diagnostics import Diagnostics, Part
+from rollout_monitor_nodes.common.folders import ensure_writable, stored_report
 from rollout_monitor_nodes.common.images import FrameReader, camera_sources
 from rollout_monitor_nodes.common.managed import ManagedNode
 from rollout_monitor_nodes.common.markers import Heard, MarkerListener
@@ -55,11 +58,20 @@ from rollout_monitor_nodes.interfaces import (
     STATUS,
 )
 from rollout_monitor_nodes.settings import MonitorNodeSettings
+from rollout_monitor_nodes.unfinished import Unfinished, UnfinishedFile
 
 TICK_S = 0.1
 CAMERA_DEPTH = 10
-OVERDUE_S = 2.0
+OVERDUE_S = 1.0
 """Passing time, after the wait in stream time, that an ended episode gets before it is closed all the same."""
+
+STAMP_OFF_S = 5.0
+"""A boundary asked for by service that is further from the streams' time is on another clock, or a mistake."""
+
+RESUME_WITHIN_S = 900.0
+"""An attempt that a killed monitor left is taken up again when it began no longer ago than this, in stream time."""
+
+RESTARTED = "the monitor was killed in this attempt and started again: figures from before that are missing"
 
 _NS = 1_000_000_000
 _SERVICE_SOURCE = "service"
@@ -79,8 +91,10 @@ class MonitorNode(ManagedNode):
         self._keeper: ReportKeeper
         self._keeping = 0  # reports that are being written
         self._stopping = False
-        self._running: EpisodeMarker | None = None
-        self._ended_ns: int | None = None  # passing time when the END of an episode that is not closed yet was heard
+        self._open: EpisodeMarker | None = None  # START of the episode that the core runs or is closing
+        self._ended_ns: int | None = None  # steady time when its END was heard
+        self._left: Unfinished | None = None  # by a monitor that was killed; until it is taken up or reported
+        self._taken_up: EpisodeMarker | None = None  # START of the episode that was
         self._segments = SegmentNumbers()
         self._fallback: FallbackJoints | None = None
         self._fallback_told = False
@@ -93,16 +107,17 @@ class MonitorNode(ManagedNode):
         calibration = self.settings.calibration
         if calibration is not None and not Path(calibration).is_file():
             raise InputError(f"parameter 'calibration': {calibration}: no such file")
-        self._keeper = ReportKeeper(
-            Path(self.settings.episodes), Path(self.settings.recordings), self._on_kept, self.get_logger().error
-        )
+        store = Path(self.settings.episodes)
+        ensure_writable(store, "episodes")
+        self._unfinished = UnfinishedFile.of_node(store, self.get_fully_qualified_name(), self.get_logger().error)
+        self._keeper = ReportKeeper(store, Path(self.settings.recordings), self._on_kept, self.get_logger().error)
         self._monitor = Monitor(self.settings.monitor(), self._budget)
         topics = (EPISODE, STATUS, EVENTS, REPORTS)
         self._publishers_by_topic = {topic.name: make_publisher(self, topic) for topic in topics}
 
     def activate(self) -> None:
         """Subscribe and serve."""
-        self._passed_ns = passed_ns = passing_time(self)
+        passed_ns = passing_time(self)
         self._stream = StreamClock(passed_ns)  # of everything that carries stamps
         self._records_clock = StreamClock(passed_ns)  # of what the core is fed with
         self._kinematics_clock = StreamClock(passed_ns)
@@ -142,6 +157,8 @@ class MonitorNode(ManagedNode):
             self._watch.destroy,
         ]
         self._publish(STATUS.name, convert.status_to_msg(self._monitor.status))
+        self._left = self._unfinished.read()
+        self._report_if_ended()
 
     def deactivate(self) -> None:
         """Interrupt what runs and unsubscribe."""
@@ -167,14 +184,28 @@ class MonitorNode(ManagedNode):
 
     # --- input --------------------------------------------------------------------------------------------------
 
+    @property
+    def _running(self) -> EpisodeMarker | None:
+        """START of the episode that is running; None while the last one is being closed, and between episodes."""
+        return self._open if self._ended_ns is None else None
+
     def _on_heard(self, heard: Heard) -> None:
-        self._on_marker(heard.marker)
+        marker = heard.marker
+        if heard.historic and marker.boundary is Boundary.START:
+            report = stored_report(Path(self.settings.episodes), marker.episode_id, marker.stamp_ns)
+            if report is not None:  # a publisher that was never told of the end still says it
+                self.get_logger().info(f"START of episode {marker.episode_id} ignored: its report is in {report}")
+                return
+        self._on_marker(marker)
 
     def _on_marker(self, marker: EpisodeMarker) -> None:
+        self._settle_left(marker)
         if marker.boundary is Boundary.START:
-            if marker != self._running:
+            if self._open is None or not _same(marker, self._open):
+                self._unfinished.write(Unfinished(start=marker))
                 self._on_start(marker)
         elif self._running is not None and marker.episode_id == self._running.episode_id:
+            self._unfinished.write(Unfinished(start=self._running, end=marker))
             self._on_end(marker)
         elif self._running is not None:
             self.get_logger().warning(
@@ -184,17 +215,17 @@ class MonitorNode(ManagedNode):
     def _on_start(self, marker: EpisodeMarker) -> None:
         self.get_logger().info(f"episode {marker.episode_id}: start")
         self._end_fallback()
-        self._handle(self._monitor.on_marker(marker))
-        self._running, self._ended_ns = marker, None
+        outputs = self._monitor.on_marker(marker)
+        self._open, self._ended_ns = marker, None
         for clock in (self._stream, self._records_clock, self._kinematics_clock):
             clock.restart(marker.stamp_ns)
+        self._handle(outputs)
 
     def _on_end(self, marker: EpisodeMarker) -> None:
         self.get_logger().info(f"episode {marker.episode_id}: end")
         if self._fallback is not None:
             self._fallback.end_at(marker.stamp_ns)
-        self._running = None
-        self._ended_ns = self._passed_ns()
+        self._ended_ns = time.monotonic_ns()
         self._stream.saw(marker.stamp_ns)
         self._handle(self._monitor.on_marker(marker))
 
@@ -241,6 +272,8 @@ class MonitorNode(ManagedNode):
             self._begin_fallback(self._running)
         self._close_overdue()
         now_ns = self._stream.now_ns()
+        if now_ns is not None and self._left is not None:
+            self._take_up_or_report(self._left, now_ns)
         if now_ns is None or self._records_clock.quiet_s < self.settings.quiet_s:
             return
         if self._fallback is not None and not self._fallback.was_given_time():
@@ -251,12 +284,11 @@ class MonitorNode(ManagedNode):
 
     def _close_overdue(self) -> None:
         """An END may be stamped by a clock that the streams never reach: then passing time closes the episode."""
-        if self._ended_ns is None or self._monitor.running_id is None:
-            self._ended_ns = None
-        elif self._passed_ns() - self._ended_ns > (self.settings.end_wait_s + OVERDUE_S) * _NS:
-            self._ended_ns = None
+        if self._ended_ns is None:
+            return
+        if time.monotonic_ns() - self._ended_ns > (self.settings.end_wait_s + OVERDUE_S) * _NS:
             self.get_logger().warning("the streams did not reach the stamp of the END marker: are the clocks the same?")
-            self._handle(self._monitor.finish())
+            self._handle(self._monitor.close_ending())
 
     def _converted(self, from_msg: Callable[[Any], Any], msg: object) -> Any:
         """A record, or None after a complaint: another version's or a stranger's message must not end the monitor."""
@@ -266,6 +298,54 @@ class MonitorNode(ManagedNode):
             line = " ".join(str(error).split())
             self.get_logger().error(f"{type(msg).__name__} message refused: {line}", throttle_duration_sec=5.0)
             return None
+
+    # --- what a killed monitor left -----------------------------------------------------------------------------
+
+    def _report_if_ended(self) -> None:
+        """Of what was left, the first to settle: an attempt that has its report, and one whose END was heard."""
+        left = self._left
+        if left is None:
+            return
+        if stored_report(Path(self.settings.episodes), left.start.episode_id, left.start.stamp_ns) is not None:
+            self._left = None
+            self._unfinished.clear(left.start.episode_id, left.start.stamp_ns)
+        elif left.end is not None:
+            self._report_left(left)
+
+    def _take_up_or_report(self, left: Unfinished, now_ns: int) -> None:
+        """Whether the attempt still runs is for the streams' time to say."""
+        if -STAMP_OFF_S * _NS <= now_ns - left.start.stamp_ns <= RESUME_WITHIN_S * _NS:
+            self._take_up(left.start)
+            self._stream.saw(now_ns)
+        else:
+            self._report_left(left)
+
+    def _settle_left(self, marker: EpisodeMarker) -> None:
+        """A boundary says more than the streams: which attempt runs, or that the one that was left is over."""
+        left = self._left
+        if left is None:
+            return
+        if marker.boundary is Boundary.START and not _same(marker, left.start):
+            self._report_left(left)
+        elif marker.episode_id == left.start.episode_id:
+            self._take_up(left.start)
+
+    def _take_up(self, start: EpisodeMarker) -> None:
+        self._left, self._taken_up = None, start
+        self.get_logger().warning(f"episode {start.episode_id} is taken up again: {RESTARTED}")
+        self._on_start(start)
+
+    def _report_left(self, left: Unfinished) -> None:
+        """Report an attempt of which only the boundaries are known, through a core of its own."""
+        self._left, self._taken_up = None, left.start
+        core = Monitor(self.settings.monitor())
+        outputs = core.on_marker(left.start)
+        if left.end is not None:
+            outputs += core.on_marker(left.end)
+        else:
+            outputs += core.interrupt("the monitor was killed and found the attempt over when it was started again")
+        outputs += core.close_ending()
+        self._handle([output for output in outputs if isinstance(output, Closed)])
 
     # --- when prm_node gives no kinematics ----------------------------------------------------------------------
 
@@ -310,11 +390,19 @@ class MonitorNode(ManagedNode):
                 self._publish(EVENTS.name, convert.event_to_msg(output))
             elif isinstance(output, MonitorStatus):
                 self._publish(STATUS.name, convert.status_to_msg(output))
-                if output.state is not EpisodeState.RUNNING:
-                    self._running = None
             elif isinstance(output, Closed):
                 self._keeping += 1
-                self._keeper.keep(output)
+                self._keeper.keep(self._with_note(output))
+        if self._open is not None and self._monitor.running_id != self._open.episode_id:
+            self._open, self._ended_ns = None, None
+
+    def _with_note(self, closed: Closed) -> Closed:
+        """The report says where figures are missing because a monitor before this one was killed."""
+        report = closed.report
+        start = self._taken_up
+        if start is None or (start.episode_id, start.stamp_ns) != (report.episode_id, report.start_ns):
+            return closed
+        return Closed(report.model_copy(update={"notes": [*report.notes, RESTARTED]}), closed.pictures)
 
     def _say(self, event: Event) -> None:
         line = f"{event.kind.value} {event.subject} {event.reason}"
@@ -331,9 +419,10 @@ class MonitorNode(ManagedNode):
         self.get_logger().info(f"episode {report.episode_id}: {report.outcome.outcome.value}, report in {report_path}")
         executor = self.executor
         if executor is not None:
-            executor.create_task(self._one_kept)
+            executor.create_task(self._one_kept, report)
 
-    def _one_kept(self) -> None:
+    def _one_kept(self, report: EpisodeReport) -> None:
+        self._unfinished.clear(report.episode_id, report.start_ns)
         self._keeping -= 1
         self._finish_if_done()
 
@@ -353,13 +442,12 @@ class MonitorNode(ManagedNode):
     def _serve_start(
         self, request: srv.StartEpisode.Request, response: srv.StartEpisode.Response
     ) -> srv.StartEpisode.Response:
-        running = self._monitor.running_id
-        stamp_ns = self._boundary_stamp(request.stamp)
         try:
-            if running is not None:
-                raise InputError(f"episode {running} is running; end it first")
+            if self._running is not None:
+                raise InputError(f"episode {self._running.episode_id} is running; end it first")
             if not request.task.strip():
                 raise InputError("the task is empty; say in plain words what the robot has to do")
+            stamp_ns = self._boundary_stamp(request.stamp)
             marker = _marker(
                 boundary=Boundary.START,
                 stamp_ns=stamp_ns,
@@ -367,16 +455,20 @@ class MonitorNode(ManagedNode):
                 task=request.task,
                 source=request.source or _SERVICE_SOURCE,
             )
+            if self._open is not None and _same(marker, self._open):
+                raise InputError(f"episode {marker.episode_id} of this stamp is being closed")
+            self._announce(marker)
+            if self._running != marker:
+                raise InputError(f"episode {marker.episode_id} was closed at once; its report says why")
         except InputError as error:
             response.message = str(error)
             return response
-        self._announce(marker)
         response.success, response.episode_id = True, marker.episode_id
         response.message = f"episode {marker.episode_id} runs"
         return response
 
     def _serve_end(self, request: srv.EndEpisode.Request, response: srv.EndEpisode.Response) -> srv.EndEpisode.Response:
-        running = self._running
+        running = self._running or (self._left.start if self._left is not None else None)
         try:
             if running is None:
                 raise InputError("no episode is running")
@@ -384,7 +476,7 @@ class MonitorNode(ManagedNode):
                 raise InputError(f"episode {running.episode_id} is running, not {request.episode_id}")
             marker = _marker(
                 boundary=Boundary.END,
-                stamp_ns=max(running.stamp_ns, self._boundary_stamp(request.stamp)),
+                stamp_ns=self._end_stamp(request.stamp, running),
                 episode_id=running.episode_id,
                 task=running.task,
                 label=convert.label_from_constant(request.label),
@@ -427,12 +519,26 @@ class MonitorNode(ManagedNode):
         self._on_marker(marker)
 
     def _boundary_stamp(self, asked: Time) -> int:
-        """The stamp asked for; else now in stream time; else, before any stream, the node's clock."""
-        stamp_ns = convert.time_from_msg(asked)
-        if stamp_ns:
-            return stamp_ns
-        now_ns = self._stream.now_ns()
-        return int(self.get_clock().now().nanoseconds) if now_ns is None else now_ns
+        """The stamp asked for; else now in stream time; else, before any stream, the node's clock.
+
+        Raises:
+            InputError: a stamp that is not among the streams'.
+        """
+        stamp_ns, now_ns = convert.time_from_msg(asked), self._stream.now_ns()
+        if not stamp_ns:
+            return int(self.get_clock().now().nanoseconds) if now_ns is None else now_ns
+        if now_ns is not None and abs(stamp_ns - now_ns) > STAMP_OFF_S * _NS:
+            raise InputError(
+                f"the stamp {_seconds(stamp_ns)} is too far from the streams' time, {_seconds(now_ns)}: leave it zero "
+                "to mean now, or take it from the streams' clock"
+            )
+        return stamp_ns
+
+    def _end_stamp(self, asked: Time, start: EpisodeMarker) -> int:
+        stamp_ns = self._boundary_stamp(asked)
+        if convert.time_from_msg(asked) and stamp_ns < start.stamp_ns:
+            raise InputError(f"the stamp {_seconds(stamp_ns)} is before the start, {_seconds(start.stamp_ns)}")
+        return max(start.stamp_ns, stamp_ns)
 
     # --- diagnostics --------------------------------------------------------------------------------------------
 
@@ -472,8 +578,18 @@ def _marker(**fields: Any) -> EpisodeMarker:
     """
     try:
         return EpisodeMarker(**fields)
-    except ValueError as error:
-        raise InputError(" ".join(str(error).split())) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from error
+
+
+def _same(one: EpisodeMarker, other: EpisodeMarker) -> bool:
+    """Whether two START markers are of one attempt, as the core has it."""
+    return (one.episode_id, one.stamp_ns) == (other.episode_id, other.stamp_ns)
+
+
+def _seconds(stamp_ns: int) -> str:
+    return f"{stamp_ns // _NS}.{stamp_ns % _NS // 1_000_000:03d} s"
 
 
 def main() -> None:

@@ -20,12 +20,14 @@ from rclpy.task import Future
 from rollout_monitor_msgs.msg import EpisodeReport
 
 from rollout_monitor.errors import RolloutMonitorError
-from rollout_monitor.records import Boundary
+from rollout_monitor.records import Boundary, EpisodeMarker
 from rollout_monitor.store.definitions import schema_text_from_share
 from rollout_monitor.store.qos import qos_yaml
 from rollout_monitor.store.recording import EpisodeRecording
 from rollout_monitor_nodes.common import diagnostics
+from rollout_monitor_nodes.common.conversions import time_from_msg
 from rollout_monitor_nodes.common.diagnostics import Diagnostics, Part
+from rollout_monitor_nodes.common.folders import ensure_writable, stored_report
 from rollout_monitor_nodes.common.images import camera_sources
 from rollout_monitor_nodes.common.markers import Heard, MarkerListener
 from rollout_monitor_nodes.common.params import declare
@@ -85,10 +87,19 @@ class Open:
     """A recording that is being made."""
 
     recording: EpisodeRecording
-    episode_id: str
+    start: EpisodeMarker
     close_at_ns: int | None = None
     """When it is closed even without its report, steady time; None while the episode runs."""
     failed: bool = False
+
+    @property
+    def episode_id(self) -> str:
+        """The episode's id."""
+        return self.start.episode_id
+
+    def is_of(self, episode_id: str, start_ns: int) -> bool:
+        """Whether it is of the attempt of this name that began at this stamp."""
+        return (self.start.episode_id, self.start.stamp_ns) == (episode_id, start_ns)
 
 
 class Recorder(Node):
@@ -115,8 +126,9 @@ class Recorder(Node):
         """Listen.
 
         Raises:
-            RolloutMonitorError: a topic of a type that is not installed.
+            RolloutMonitorError: a folder that cannot be written, or a topic of a type that is not installed.
         """
+        ensure_writable(Path(self.settings.recordings), "recordings")
         self._watch = GraphWatch(self)
         markers = MarkerListener(self, self._on_marker)
         sources = [
@@ -165,14 +177,14 @@ class Recorder(Node):
     def _on_marker(self, heard: Heard) -> None:
         marker = heard.marker
         if marker.boundary is Boundary.START:
-            if any(one.episode_id == marker.episode_id and one.close_at_ns is None for one in self._open):
+            if any(one.is_of(marker.episode_id, marker.stamp_ns) for one in self._open) or self._is_over(heard):
                 return
             self._release_all("another episode was started")
-            self._begin_episode(marker.episode_id)
+            self._begin_episode(marker)
         self._on_message(self._full_name(EPISODE.name), EPISODE.type, heard.raw, MARKER_QOS)
         if marker.boundary is Boundary.END:
             for one in self._open:
-                if one.episode_id == marker.episode_id:
+                if one.episode_id == marker.episode_id and one.close_at_ns is None:
                     one.close_at_ns = self._steady_ns() + round(self.settings.report_wait_s * 1e9)
 
     def _on_message(self, topic: str, type_name: str, raw: bytes, qos: str) -> None:
@@ -187,9 +199,10 @@ class Recorder(Node):
 
     def _on_report(self, message: Message) -> None:
         """A report belongs to the recording of its episode, which is complete with it."""
-        episode_id = deserialize_message(message.raw, EpisodeReport).episode_id
+        report = deserialize_message(message.raw, EpisodeReport)
+        start_ns = time_from_msg(report.start)
         for one in list(self._open):
-            if one.episode_id == episode_id:
+            if one.is_of(report.episode_id, start_ns):
                 self._write(one, message)
                 self._end(one, "its report has come")
 
@@ -205,7 +218,17 @@ class Recorder(Node):
 
     # --- recordings ---------------------------------------------------------------------------------------------
 
-    def _begin_episode(self, episode_id: str) -> None:
+    def _is_over(self, heard: Heard) -> bool:
+        """Whether this START is history of an attempt that has its report: a latched publisher still says it."""
+        marker = heard.marker
+        report = stored_report(Path(self.settings.episodes), marker.episode_id, marker.stamp_ns)
+        if not heard.historic or report is None:
+            return False
+        self.get_logger().info(f"START of episode {marker.episode_id} ignored: it is over, its report is in {report}")
+        return True
+
+    def _begin_episode(self, start: EpisodeMarker) -> None:
+        episode_id = start.episode_id
         folder = Path(self.settings.recordings) / episode_id
         try:
             recording = EpisodeRecording(
@@ -215,7 +238,7 @@ class Recorder(Node):
             self._complain(str(error))
             return
         self.trouble = ""
-        self._open.append(Open(recording, episode_id))
+        self._open.append(Open(recording, start))
         self.get_logger().info(f"recording episode {episode_id} to {recording.path}")
         for message in self._preroll.before(self._log_ns()):
             self._write(self._open[-1], message)

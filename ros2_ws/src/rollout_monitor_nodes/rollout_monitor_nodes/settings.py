@@ -106,6 +106,9 @@ class MonitorNodeSettings(MonitorSettings):
 class RecorderSettings(CameraSettings):
     """recorder."""
 
+    episodes: str = Field(
+        default="episodes", min_length=1, description="folder of the reports, to know which attempts are over"
+    )
     recordings: str = Field(default="episodes/recordings", min_length=1, description=_RECORDINGS)
     compression: Literal["zstd", "lz4", "none"] = Field(
         default="zstd", description="of the recording; none saves time where the cameras send JPEG anyway"

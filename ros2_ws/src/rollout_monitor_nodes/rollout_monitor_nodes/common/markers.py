@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rclpy.node import Node
 from rclpy.serialization import deserialize_message
@@ -23,6 +23,7 @@ from rollout_monitor_nodes.common.subscribe import STEADY
 
 TOPIC = "rollout/episode"
 LISTENING_PROFILES = ("MARKERS", "MARKERS_VOLATILE")
+_VOLATILE = LISTENING_PROFILES.index("MARKERS_VOLATILE")
 
 HISTORY_S = 0.5
 """How long after a new publisher was found its markers may be history. Perception remembers two seconds of frames, so
@@ -34,10 +35,15 @@ _FORGET_AFTER = 4096
 
 @dataclass(frozen=True)
 class Heard:
-    """A boundary and the bytes it came in."""
+    """A boundary and the bytes it came in.
+
+    Attributes:
+        historic: it was published before this node listened: only a latched publisher's history has it.
+    """
 
     marker: EpisodeMarker
     raw: bytes
+    historic: bool = False
 
 
 class OnceEach:
@@ -86,6 +92,7 @@ class MarkerListener:
         self._on_marker = on_marker
         self._once = OnceEach(len(LISTENING_PROFILES))
         self._held: list[Heard] = []
+        self._live: set[bytes] = set()  # what the volatile subscription heard: it is given no history
         self._publishers = 0
         self._subscriptions = [
             node.create_subscription(Episode, TOPIC, self._listener(index), PROFILES[name], raw=True)
@@ -104,6 +111,8 @@ class MarkerListener:
         return lambda raw: self._on_message(index, raw)
 
     def _on_message(self, listener: int, raw: bytes) -> None:
+        if listener == _VOLATILE:
+            self._live.add(raw)
         msg = deserialize_message(raw, Episode)
         key = (msg.boundary, msg.episode_id, msg.header.stamp.sec, msg.header.stamp.nanosec)
         if not self._once.is_new(listener, key):
@@ -124,7 +133,9 @@ class MarkerListener:
         if self._held and not self._may_be_history():
             held, self._held = self._held, []
             for heard in unfinished(held):
-                self._on_marker(heard)
+                self._on_marker(replace(heard, historic=heard.raw not in self._live))
+        if not self._held:
+            self._live.clear()
 
     def _look_for_publishers(self) -> None:
         count = self._subscriptions[1].get_publisher_count()
