@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
-import itertools
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +23,7 @@ NEEDED = ("rclpy", "rollout_monitor_msgs", "rollout_monitor_nodes")
 MISSING = [name for name in NEEDED if not importlib.util.find_spec(name)]
 collect_ignore_glob = ["test_*.py"] if MISSING else []
 
-FIRST_DOMAIN, DOMAINS = 60, 40
-_counter = itertools.count()
+DOMAINS = range(60, 100)
 
 
 def pytest_report_header() -> str | None:
@@ -39,9 +40,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.ros)
 
 
-def next_domain() -> int:
-    """A domain that no other test of this run uses, and hardly another run on this machine."""
-    return FIRST_DOMAIN + (os.getpid() * 7 + next(_counter)) % DOMAINS
+@contextmanager
+def domain_of_our_own() -> Iterator[int]:
+    """A domain that no other test on this machine uses, also of another run: they would hear each other's robots."""
+    folder = Path(tempfile.gettempdir()) / f"rollout-monitor-domains-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    first = os.getpid() % len(DOMAINS)
+    for domain in (*DOMAINS[first:], *DOMAINS[:first]):
+        with (folder / str(domain)).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield domain
+            return
+    raise RuntimeError(f"all domains from {DOMAINS[0]} to {DOMAINS[-1]} are in use")
 
 
 @pytest.fixture
@@ -64,8 +77,9 @@ def open_graph(folder: Path) -> Iterator[Graph]:
     """A graph that is closed when its fixture ends."""
     from graph import Graph  # noqa: PLC0415 - imports rclpy
 
-    graph = Graph(folder, next_domain())
-    try:
-        yield graph
-    finally:
-        graph.close()
+    with domain_of_our_own() as domain:
+        graph = Graph(folder, domain)
+        try:
+            yield graph
+        finally:
+            graph.close()
