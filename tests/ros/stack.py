@@ -100,7 +100,7 @@ class Stack:
             prefix=prefix,
             wait_for=wait_for,
             wait_for_subscribers_s=60.0,
-            settle_s=0.0,
+            settle_s=0.5,
             **parameters,
         )
 
