@@ -105,9 +105,9 @@ MONITOR_NODE = NodeInterface(
     notes=(
         "On SIGINT or SIGTERM in mid-episode it writes the report, marked INTERRUPTED, publishes it and ends with exit "
         "code 0.",
-        "Killed in mid-episode, it takes the attempt up again when it is started again while the attempt still runs (it "
-        "began less than 15 minutes ago in stream time), else reports it as INTERRUPTED; the report's notes say so. The "
-        "running attempt is written down in `.unfinished.NODE.json` in the store.",
+        "Killed in mid-episode, it takes the attempt up again when it is started again while the attempt still runs "
+        "(begun less than 15 minutes ago in stream time), else reports it as INTERRUPTED; the report's notes say so. "
+        "The running attempt is written down in `.unfinished.NODE.json` in the store.",
         "A START that a latched publisher says again of an attempt whose report is stored is ignored.",
     ),
 )
