@@ -27,6 +27,9 @@ from rollout_monitor_nodes.common.types import import_type
 DEADLINE_S = 30.0
 """For what should take a second: a loaded machine must not fail a test."""
 
+ANSWER_MATCH_S = 1.0
+"""A server drops its answer when it does not know the client's reader yet, and a client cannot see that it does."""
+
 T = TypeVar("T")
 
 
@@ -98,6 +101,8 @@ class Graph:
         self.folder = folder
         self.domain = domain
         self.processes: list[Process] = []
+        self._clients: dict[str, Any] = {}
+        self._ready_s: dict[str, float] = {}
         self.context = rclpy.Context()
         rclpy.init(context=self.context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
         self.node = Node("test_probe", context=self.context)
@@ -179,15 +184,21 @@ class Graph:
 
     def call(self, service: str, type_name: str, **fields: object) -> Any:
         """Call a service and return its answer."""
-        kind = import_type(type_name)
-        client = self.node.create_client(kind, service)
-        try:
-            self.until(f"service {service}", client.service_is_ready)
-            future = client.call_async(kind.Request(**fields))
-            self.until(f"answer of {service}", future.done)
-            return future.result()
-        finally:
-            self.node.destroy_client(client)
+        client = self.client(service, type_name)
+        if not client.service_is_ready():
+            self._ready_s.pop(service, None)
+        self.until(f"service {service}", client.service_is_ready)
+        ready_s = self._ready_s.setdefault(service, time.monotonic())
+        self.until("the server's view of this client", lambda: time.monotonic() >= ready_s + ANSWER_MATCH_S)
+        future = client.call_async(import_type(type_name).Request(**fields))
+        self.until(f"answer of {service}", future.done)
+        return future.result()
+
+    def client(self, service: str, type_name: str) -> Any:
+        """The client for a service; made early, it is matched when it is needed."""
+        if service not in self._clients:
+            self._clients[service] = self.node.create_client(import_type(type_name), service)
+        return self._clients[service]
 
     def subscribers(self, topic: str) -> set[str]:
         """Names of the nodes that subscribe to a topic."""

@@ -29,6 +29,9 @@ class Stack:
         self.events = self.listen("rollout/events", "MonitorEvent", "RECORDS")
         self.reports = self.listen("rollout/reports", "EpisodeReport", "REPORTS")
         self.kinematics = self.listen("rollout/kinematics", "Kinematics", "RECORDS")
+        for service in ("start_episode", "end_episode", "label_episode", "query_progress"):
+            kind = "".join(word.capitalize() for word in service.split("_"))
+            graph.client(f"{NAMESPACE}/rollout/{service}", f"rollout_monitor_msgs/srv/{kind}")
 
     def listen(self, topic: str, kind: str, profile: str) -> Heard:
         """Listen to one of the stack's topics."""
