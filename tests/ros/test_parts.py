@@ -21,6 +21,7 @@ from rollout_monitor_nodes.common.streamtime import StreamClock
 from rollout_monitor_nodes.episodes import recording_in_progress
 from rollout_monitor_nodes.player import LOOP_GAP_NS, Pacer, laps, markers_first, with_clock
 from rollout_monitor_nodes.recorder import Message, Preroll
+from rollout_monitor_nodes.settings import PrmNodeSettings
 from rollout_monitor_nodes.waiting import SubscriberWait, parse_wanted
 
 from rollout_monitor.errors import InputError, StoreError
@@ -216,6 +217,7 @@ def test_markers_go_first_among_equal_times_and_nothing_is_lost(pairs: list[tupl
 def test_laps_go_on_in_one_growing_time() -> None:
     messages = [bag_message(10), bag_message(30)]
     assert MotionSettings().gap_limit_s * 1e9 < LOOP_GAP_NS  # the jump back to the first pose is not a motion
+    assert PrmNodeSettings().end_wait_s * 1e9 < LOOP_GAP_NS  # the last estimates come before the next pass
     span = 20 + LOOP_GAP_NS
     due = laps(lambda: messages, span, loop=True)
     times = [next(due).time_ns for _ in range(6)]

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from rollout_monitor.store.bags import BagMessage
 
 _NS = 1_000_000_000
-LOOP_GAP_NS = _NS // 2
+LOOP_GAP_NS = 3 * _NS // 2
 """Pause between two passes. Longer than ``motion.gap_limit_s``: the arm jumps from the last pose to the first, and
-nobody may take that for a motion by filling a short gap."""
+nobody may take that for a motion by filling a short gap. Longer, too, than prm_node's ``end_wait_s``: the last
+estimates of a pass come before the next begins."""
 
 
 @dataclass(frozen=True)
