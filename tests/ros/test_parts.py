@@ -126,6 +126,29 @@ def test_segments_of_two_sources_and_of_a_restart_never_meet() -> None:
     assert seen == [0, 1, 2, 2, 3, 4, 4]
 
 
+def fed(joints: fallback.FallbackJoints, first: int, count: int) -> list[KinematicSummary]:
+    """What comes out for a stretch of a 100 Hz stream."""
+    out = []
+    for index in range(first, first + count):
+        out += joints.add(index * 10_000_000, ["a", "b"], [0.01 * index, 0.0], [], [])
+    return out
+
+
+def test_the_fallback_holds_back_until_joint_states_have_flowed_for_a_while() -> None:
+    """When the whole machine stalls, kinematics are as late as the joint states: then prm_node's are to count."""
+    now_s = [0.0]
+    marker = EpisodeMarker(boundary=Boundary.START, stamp_ns=0, episode_id="e", task="t")
+    joints = fallback.FallbackJoints(MotionSettings(), marker, lambda: now_s[0])
+    assert fed(joints, 0, 40) == [] and not joints.was_given_time()
+    now_s[0] = fallback.TRUST_S
+    held = fed(joints, 40, 40)
+    assert len(held) >= 6 and held[0].stamp_ns <= 100_000_000
+    joints.end_at(900_000_000)
+    last = fed(joints, 80, 70)
+    assert [summary.end_of_episode for summary in last].count(True) == 1 and last[-1].stamp_ns <= 900_000_000
+    assert joints.finish() == []
+
+
 # --- the recorder's memory ---------------------------------------------------------------------------------------
 
 

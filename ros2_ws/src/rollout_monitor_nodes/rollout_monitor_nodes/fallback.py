@@ -11,6 +11,10 @@ from rollout_monitor.motion.stream import JointStream
 from rollout_monitor.records import EpisodeMarker, KinematicSummary
 
 MATCH_S = 1.0
+"""How long a new subscription may take until its first message."""
+
+TRUST_S = 0.5
+"""Joint states that flow for this long without kinematics mean that prm_node gives none."""
 
 
 class SegmentNumbers:
@@ -38,13 +42,19 @@ class SegmentNumbers:
 
 
 class FallbackJoints:
-    """A joint stream for one running episode."""
+    """A joint stream for one running episode.
+
+    What it makes is held back until joint states have flowed for a while without kinematics: when a whole machine
+    stalls, both are late together, and then prm_node's are the ones that count.
+    """
 
     def __init__(
         self, settings: MotionSettings, running: EpisodeMarker, clock_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._clock_s = clock_s
         self._began_s = clock_s()
+        self._first_s: float | None = None
+        self._held: list[KinematicSummary] = []
         self._stream = JointStream(settings)
         self._stream.begin_episode(running.episode_id, running.stamp_ns)
         self._end_ns: int | None = None
@@ -55,7 +65,7 @@ class FallbackJoints:
 
     def was_given_time(self) -> bool:
         """Whether joint states would have come by now, if there were any: a subscription takes a moment to match."""
-        return self._clock_s() - self._began_s >= MATCH_S
+        return self._clock_s() - self._began_s >= MATCH_S + TRUST_S
 
     def add(
         self,
@@ -66,15 +76,23 @@ class FallbackJoints:
         efforts: Sequence[float],
     ) -> list[KinematicSummary]:
         """Take a joint state message as it came; the last summary comes once the stream is past the end."""
+        if self._first_s is None:
+            self._first_s = self._clock_s()
         summary = self._stream.add(stamp_ns, names, positions, velocities, efforts)
-        out = [] if summary is None else [summary]
+        self._held += [] if summary is None else [summary]
         if self._end_ns is not None and stamp_ns >= self._end_ns + END_GRACE_S * 1e9:
-            out += self.finish()
-        return out
+            return self.finish()
+        return self._released()
 
     def finish(self) -> list[KinematicSummary]:
         """The last summary, now: no more messages will come."""
-        if self._end_ns is None:
+        if self._end_ns is not None:
+            end_ns, self._end_ns = self._end_ns, None
+            self._held.append(self._stream.end_episode(end_ns))
+        return self._released()
+
+    def _released(self) -> list[KinematicSummary]:
+        if self._first_s is None or self._clock_s() - self._first_s < TRUST_S:
             return []
-        end_ns, self._end_ns = self._end_ns, None
-        return [self._stream.end_episode(end_ns)]
+        held, self._held = self._held, []
+        return held

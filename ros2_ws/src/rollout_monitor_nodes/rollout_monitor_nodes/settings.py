@@ -91,7 +91,7 @@ class MonitorNodeSettings(MonitorSettings):
         default=0.3, gt=0.0, le=10.0, description="no estimate or kinematics for this long is judged as silence, s"
     )
     fallback_s: float = Field(
-        default=0.3,
+        default=0.5,
         gt=0.0,
         le=30.0,
         description="kinematics missing for this long while joint states come: make them here, s",
