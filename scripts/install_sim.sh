@@ -16,9 +16,10 @@ if [[ ! -x "$python" ]]; then
     exit 2
 fi
 
+# With MuJoCo 3.9 the gripper's linkage comes apart and nothing can be grasped, without any error.
 # numpy and OpenCV stay within the bounds that the project itself has.
 "$python" -m pip install --quiet --disable-pip-version-check \
-    "mujoco>=3.3.7,<3.10" "numba>=0.61" "qpsolvers>=4.7" "scipy>=1.15" "numpy>=2.0,<2.3" \
+    "mujoco==3.3.7" "numba>=0.61" "qpsolvers>=4.7" "scipy>=1.15" "numpy>=2.0,<2.3" \
     "opencv-python-headless>=4.11,<4.13" termcolor tqdm Pillow
 "$python" -m pip install --quiet --disable-pip-version-check --no-deps "$robosuite"
 

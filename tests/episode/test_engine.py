@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from engine_help import NAMES, NS, T0, ScriptedModel, Streams, events, feed, reports
 
-from rollout_monitor.episode.monitor import Closed
+from rollout_monitor.episode.monitor import Closed, Monitor
 from rollout_monitor.episode.rollout import RolloutMonitor
 from rollout_monitor.episode.settings import GateSettings, MonitorSettings
 from rollout_monitor.errors import InputError
@@ -21,8 +21,11 @@ from rollout_monitor.records import (
     EpisodeReport,
     EpisodeState,
     EventKind,
+    JointHealth,
+    KinematicSummary,
     Label,
     MonitorStatus,
+    MotionFigures,
     Outcome,
 )
 
@@ -322,3 +325,26 @@ def test_joints_that_are_never_finite_are_noticed() -> None:
     (report,) = reports(feed(engine(lambda t: t / 20), items))
     assert EventKind.JOINTS_INVALID in kinds(report)
     assert report.joints is not None and report.joints.non_finite > 2000 and report.motion is None
+
+
+def test_a_straggler_of_the_attempt_before_is_no_clock_jump() -> None:
+    monitor = Monitor(MonitorSettings())
+    start = EpisodeMarker(boundary=Boundary.START, stamp_ns=T0 + 100 * NS, episode_id="b", task="lift")
+    monitor.on_marker(start)
+    figures = MotionFigures(samples=0, duration_s=0.0)
+
+    def tell(stamp_ns: int, jumps: int) -> list[object]:
+        health = JointHealth(received=10, used=10, clock_jumps=jumps)
+        return list(
+            monitor.on_kinematics(
+                KinematicSummary(
+                    stamp_ns=stamp_ns, grid_rate_hz=30.0, window=figures, episode=figures, moving=False, health=health
+                )
+            )
+        )
+
+    tell(T0 + 101 * NS, 0)
+    tell(T0 + 70 * NS, 0)
+    tell(T0 + 102 * NS, 3)  # another stream of the same joints, which had counted jumps before
+    monitor.on_quiet(T0 + 102 * NS)
+    assert monitor.status.state is EpisodeState.RUNNING

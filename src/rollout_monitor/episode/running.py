@@ -92,9 +92,11 @@ class RunningEpisode:
             isinstance(item, KinematicSummary)
             and isinstance(before, KinematicSummary)
             and item.health.clock_jumps > before.health.clock_jumps
+            and item.stamp_ns < before.stamp_ns  # another stream of the same joints may have counted more in its life
         ):
             return True
-        return item.stamp_ns < before.stamp_ns - _JUMP_NS
+        # What is older than the start is a straggler of the attempt before, told of when the stream went on.
+        return self._marker.stamp_ns <= item.stamp_ns < before.stamp_ns - _JUMP_NS
 
     def clock_jump(self, stamp_ns: int) -> Event:
         """Note that the clock went back; the episode must be interrupted now."""
