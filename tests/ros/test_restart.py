@@ -102,6 +102,7 @@ def test_an_attempt_that_was_over_when_the_monitor_came_back_is_reported(graph: 
     expected = (EpisodeState.ENDED, Outcome.SUCCESS) if ended else (EpisodeState.INTERRUPTED, Outcome.UNDECIDED)
     assert (report.state, report.outcome.outcome, report.start_ns) == (*expected, start.stamp_ns)
     assert [note for note in report.notes if "killed" in note]
+    streams.until("a status", lambda: stack.statuses.messages)
     assert stack.status.state is EpisodeState.IDLE
     graph.until("nothing left", lambda: not unfinished_file(stack).exists())
 
