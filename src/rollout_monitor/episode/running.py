@@ -198,6 +198,7 @@ class RunningEpisode:
             events.append(self._log.instant(kind, severity, end_ns, outcome.reason))
         key_frames, pictures, evidence = self._key_frames(end_ns)
         live, final = self._curve.metrics(outcome)
+        motion = self._motion.figures()
         report = EpisodeReport(
             episode_id=self.episode_id,
             task=self._marker.task,
@@ -215,9 +216,9 @@ class RunningEpisode:
             curve=self._curve.points(),
             estimates=len(self._curve),
             missing_estimates=self._missing,
-            motion=self._motion.figures(),
+            motion=motion,
             joint_names=self._motion.joint_names,
-            i_phys=self._motion.text(),
+            i_phys=self._motion.text(motion),
             speed=self._motion.speed(),
             events=[event.model_copy(update={"evidence": evidence.get(event.event_id)}) for event in self._log.events],
             cameras=self._health.cameras,
