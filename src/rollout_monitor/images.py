@@ -1,4 +1,4 @@
-"""Pictures in and out of bytes: ROS image encodings, compressed images, JPEG.
+"""Pictures in and out of bytes: ROS image encodings, compressed images, JPEG. The one place that converts.
 
 Everything that leaves this module is an ``RgbImage`` (height, width, 3), uint8, RGB, tight rows. The mapping of every
 encoding is fixed, so a frame gives the same picture whenever and wherever it is decoded.
@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from rollout_monitor.depth import check_depth, decode_depth, is_compressed_depth, png_samples
 from rollout_monitor.errors import InputError
 from rollout_monitor.frames import RgbImage
 
@@ -34,7 +35,18 @@ _BYTES_PER_PIXEL = {
     **dict.fromkeys(["rgba8", "bgra8", "8UC4", "32FC1"], 4),
     **dict.fromkeys(["mono16", "16UC1", "yuv422", "uyvy", "yuv422_yuy2", "yuyv"], 2),
     **dict.fromkeys(["mono8", "8UC1", "bayer_rggb8", "bayer_bggr8", "bayer_gbrg8", "bayer_grbg8"], 1),
+    **dict.fromkeys(["rgb16", "bgr16", "16UC3"], 6),
+    **dict.fromkeys(["rgba16", "bgra16", "16UC4"], 8),
+    **dict.fromkeys(["bayer_rggb16", "bayer_bggr16", "bayer_gbrg16", "bayer_grbg16"], 2),
 }
+
+_HIGH_BYTES = {
+    **{f"{name}16": f"{name}8" for name in ("rgb", "bgr", "rgba", "bgra", "mono")},
+    **{f"bayer_{order}16": f"bayer_{order}8" for order in ("rggb", "bggr", "gbrg", "grbg")},
+    "16UC3": "8UC3",
+    "16UC4": "8UC4",
+}
+"""Encodings of 16 bits per sample, drawn as their high bytes; by the encoding of those."""
 
 # OpenCV names a Bayer pattern by its second row's second and third pixel; the *2RGB codes below spell it out.
 _CONVERSIONS = {
@@ -57,6 +69,7 @@ _CONVERSIONS = {
 
 _EVEN_WIDTH = {"yuv422", "uyvy", "yuv422_yuy2", "yuyv"}
 _BAYER_MINIMUM = 2
+_VIDEO_CODECS = ("h264", "h265", "hevc", "av1")
 _MAX_SIDE = 32768
 
 
@@ -84,49 +97,57 @@ def decode_image(
         data: at least ``step * (height - 1)`` bytes and one row without padding.
 
     Returns:
-        Picture of shape (height, width, 3), a copy. ``mono16`` keeps its high byte; ``16UC1`` (mm) and ``32FC1`` (m)
-        are depth, drawn from black at 0 to white at ``DEPTH_WHITE_M``, invalid depth black.
+        Picture of shape (height, width, 3), a copy. Colour and gray of 16 bits keep their high bytes; ``16UC1`` (mm)
+        and ``32FC1`` (m) are depth, drawn from black at 0 to white at ``DEPTH_WHITE_M``, invalid depth black.
 
     Raises:
         InputError: unknown encoding, sizes that cannot be, or a buffer that is too short.
     """
     rows = _rows(encoding, height, width, step, data)
-    if encoding == "rgb8":
-        return np.ascontiguousarray(rows.reshape(height, width, 3)).copy()
-    if encoding in ("mono16", "16UC1"):
-        samples = rows.view(">u2" if is_bigendian else "<u2").reshape(height, width)
-        if encoding == "mono16":
-            return _gray((samples >> 8).astype(np.uint8))
-        return _gray(_depth(samples.astype(np.float32) / np.float32(1000.0)))
+    order = ">" if is_bigendian else "<"
+    if encoding == "16UC1":
+        return _gray(_depth(rows.view(f"{order}u2").astype(np.float32) / np.float32(1000.0)))
     if encoding == "32FC1":
-        return _gray(_depth(rows.view(">f4" if is_bigendian else "<f4").reshape(height, width).astype(np.float32)))
+        return _gray(_depth(rows.view(f"{order}f4").astype(np.float32)))
+    if encoding in _HIGH_BYTES:
+        encoding, rows = _HIGH_BYTES[encoding], (rows.view(f"{order}u2") >> 8).astype(np.uint8)
+    if encoding == "rgb8":
+        return rows.reshape(height, width, 3).copy()
     channels = _BYTES_PER_PIXEL[encoding]
     shape = (height, width) if channels == 1 else (height, width, channels)
     return _converted(rows.reshape(shape), _CONVERSIONS[encoding])
 
 
+def check_image(encoding: str, height: int, width: int, step: int, data: Buffer) -> None:
+    """Refuse what :func:`decode_image` would refuse, at the price of a look at the sizes.
+
+    Raises:
+        InputError: as :func:`decode_image`.
+    """
+    _tight_bytes(encoding, height, width, step, data)
+
+
 def decode_compressed(format: str, data: Buffer) -> RgbImage:
-    """Decode the fields of a ``sensor_msgs/CompressedImage`` holding a JPEG or PNG.
+    """Decode the fields of a ``sensor_msgs/CompressedImage`` holding a JPEG, a PNG or compressed depth.
 
     Args:
         format: ``jpeg``, ``png``, or the long form ``<encoding>; <codec> compressed <stored>``, for instance
             ``bgr8; jpeg compressed bgr8``. A picture stored as ``rgb8`` or ``rgba8`` has its channels in that order
             inside the file (compressed_image_transport reads it so); every other one is a picture as any viewer
-            shows it. An orientation tag in the file is ignored.
+            shows it. An orientation tag in the file is ignored. Depth, ``16UC1; png compressed`` and
+            ``<encoding>; compressedDepth <codec>``, is drawn as :func:`decode_image` draws it.
         data: the file's bytes; zero padding behind them is allowed.
 
     Raises:
-        InputError: no JPEG or PNG (depth and video packets are named as such), or a file that is cut short.
+        InputError: none of these (video packets are named as such), or a file that is cut short.
     """
+    check_compressed(format, data)
     lowered = format.lower()
-    for sign, what in (("compresseddepth", "depth, not a picture"), ("h264", "video"), ("h265", "video")):
-        if sign in lowered.replace(" ", ""):
-            raise InputError(
-                f"compressed image of format {format!r} is {what} and is not decoded; choose a topic that carries "
-                "jpeg or png"
-            )
     payload = np.frombuffer(data, dtype=np.uint8)
-    _refuse_cut_file(format, payload)
+    if is_compressed_depth(format):
+        return _gray(_depth(decode_depth(format, payload.tobytes())))
+    if lowered.startswith("16uc1") and (samples := png_samples(payload.tobytes())) is not None:
+        return _gray(_depth(samples.astype(np.float32) / np.float32(1000.0)))
     flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
     try:
         picture = cv2.imdecode(payload, flags)
@@ -138,6 +159,24 @@ def decode_compressed(format: str, data: Buffer) -> RgbImage:
     if stored.startswith("rgb"):
         return np.ascontiguousarray(picture, dtype=np.uint8)
     return _converted(picture, cv2.COLOR_BGR2RGB)
+
+
+def check_compressed(format: str, data: Buffer) -> None:
+    """Refuse what can be seen to be unreadable without decoding it: another codec, a file without its end.
+
+    Raises:
+        InputError: as :func:`decode_compressed`, which may find more.
+    """
+    payload = np.frombuffer(data, dtype=np.uint8)
+    if is_compressed_depth(format):
+        check_depth(format, payload.tobytes())
+        return
+    if any(codec in format.lower() for codec in _VIDEO_CODECS):
+        raise InputError(
+            f"compressed image of format {format!r} is video and is not decoded; choose a topic that carries "
+            "jpeg or png"
+        )
+    _refuse_cut_file(format, payload)
 
 
 def encode_jpeg(rgb: RgbImage, quality: int = JPEG_QUALITY) -> bytes:
@@ -179,6 +218,14 @@ def fingerprint(data: Buffer, *parts: str | int) -> bytes:
 
 def _rows(encoding: str, height: int, width: int, step: int, data: Buffer) -> npt.NDArray[np.uint8]:
     """Return the buffer as tight rows, shape (height, width * bytes per pixel)."""
+    tight = _tight_bytes(encoding, height, width, step, data)
+    flat = np.frombuffer(data, dtype=np.uint8)
+    strided = np.lib.stride_tricks.as_strided(flat, shape=(height, tight), strides=(step, 1), writeable=False)
+    return np.ascontiguousarray(strided)
+
+
+def _tight_bytes(encoding: str, height: int, width: int, step: int, data: Buffer) -> int:
+    """Bytes of a row without padding, once everything fits."""
     per_pixel = _BYTES_PER_PIXEL.get(encoding)
     if per_pixel is None:
         raise InputError(f"image encoding {encoding!r} is not known; known are {', '.join(supported_encodings())}")
@@ -191,12 +238,10 @@ def _rows(encoding: str, height: int, width: int, step: int, data: Buffer) -> np
     tight = width * per_pixel
     if step < tight:
         raise InputError(f"{said}: a row of {width} pixels needs {tight} bytes")
-    flat = np.frombuffer(data, dtype=np.uint8)
-    needed = step * (height - 1) + tight
-    if flat.size < needed:
-        raise InputError(f"{said}: needs {needed} bytes, the message has {flat.size}")
-    strided = np.lib.stride_tricks.as_strided(flat, shape=(height, tight), strides=(step, 1), writeable=False)
-    return np.ascontiguousarray(strided)
+    needed, there = step * (height - 1) + tight, np.frombuffer(data, dtype=np.uint8).size
+    if there < needed:
+        raise InputError(f"{said}: needs {needed} bytes, the message has {there}")
+    return tight
 
 
 def _refuse_cut_file(format: str, payload: npt.NDArray[np.uint8]) -> None:
