@@ -116,22 +116,34 @@ def _rvl(format: str, body: bytes) -> Samples:
     """Runs: a number of empty pixels, a number of measured ones, then each one's difference to the measured before."""
     rows, columns = _rvl_size(format, body)
     numbers = _rvl_numbers(body[_RVL_HEAD.size :])
-    measured = np.zeros(rows * columns, dtype=bool)
-    differences = []
-    pixel = at = 0
-    while pixel < measured.size:
-        empty, full = (int(number) for number in numbers[at : at + 2]) if at + 2 <= numbers.size else (0, 0)
-        first, at = pixel + empty, at + 2
-        pixel = first + full
-        if at + full > numbers.size or pixel > measured.size:
-            raise InputError(f"compressed depth of format {format!r}, {columns}x{rows}, is cut short or damaged")
-        measured[first:pixel] = True
-        differences.append(numbers[at : at + full])
-        at += full
-    zigzag = np.concatenate(differences)
+    runs, used = _rvl_runs(numbers, rows * columns)
+    measured = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
+    if measured.size != rows * columns:
+        raise InputError(f"compressed depth of format {format!r}, {columns}x{rows}, is cut short or damaged")
+    zigzag = np.delete(numbers[:used], _run_places(runs))
     samples = np.zeros(measured.size, dtype=np.uint16)
     samples[measured] = np.cumsum((zigzag >> 1) ^ -(zigzag & 1)).astype(np.uint16)  # differences wrap at 16 bits
     return samples.reshape(rows, columns)
+
+
+def _rvl_runs(numbers: npt.NDArray[np.int64], pixels: int) -> tuple[list[int], int]:
+    """Lengths of runs, empty and measured in turn, as far as they go; and how many numbers were used."""
+    listed, runs, at = numbers.tolist(), [], 0
+    while pixels > 0 and at + 1 < len(listed):
+        empty, full = listed[at : at + 2]
+        pixels -= empty + full
+        if pixels < 0 or at + 2 + full > len(listed):
+            break
+        runs += [empty, full]
+        at += 2 + full
+    return runs, at
+
+
+def _run_places(runs: list[int]) -> npt.NDArray[np.int64]:
+    """Where in the stream the lengths themselves stand."""
+    full = np.array(runs[1::2], dtype=np.int64)
+    first = np.concatenate([[0], np.cumsum(full + 2)[:-1]])
+    return np.asarray(np.concatenate([first, first + 1]), dtype=np.int64)
 
 
 def _rvl_numbers(stream: bytes) -> npt.NDArray[np.int64]:
