@@ -8,7 +8,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-SPILL_BYTES = 1 << 20
+SPILL_BYTES = 1 << 18
 """Rows held in memory before they go to the file."""
 
 
