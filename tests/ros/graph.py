@@ -24,6 +24,8 @@ from rclpy.subscription import Subscription
 from rollout_monitor_nodes.common.qos import PROFILES
 from rollout_monitor_nodes.common.types import import_type
 
+from rollout_monitor.bringup import shared_memory
+
 DEADLINE_S = 30.0
 """For what should take a second: a loaded machine must not fail a test."""
 
@@ -150,6 +152,7 @@ class Graph:
         self.executor.shutdown()
         self.node.destroy_node()
         rclpy.shutdown(context=self.context)
+        shared_memory.remove_dead()  # of the processes that a test killed
 
     def logs(self) -> str:
         """The end of every log, for a failed test."""

@@ -1,7 +1,8 @@
 """Runs the processes of a stack where there is no ``ros2 launch``: starts, watches, restarts and stops them.
 
 Every line of a node appears behind the node's name. A node that ends by itself is reported by name and exit code. A
-stop is SIGINT, five seconds later SIGTERM, and five seconds later SIGKILL, as ``ros2 launch`` does it.
+stop is SIGINT, five seconds later SIGTERM, and five seconds later SIGKILL, as ``ros2 launch`` does it. What a killed
+node leaves in shared memory is removed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from rollout_monitor.bringup import shared_memory
 from rollout_monitor.bringup.stack import RESPAWN_LIMIT, Process, find_executable
 
 EXIT_USAGE = 2
@@ -119,6 +121,7 @@ class Supervisor:
         """
         commands = {process.name: interpreter_for(self._find(process)) for process in self._processes}
         loop = asyncio.get_running_loop()
+        shared_memory.remove_dead()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.stop, signal.Signals(number).name)
         try:
@@ -204,6 +207,8 @@ class Supervisor:
         del self._running[process.name]
         await asyncio.wait([reader], timeout=1.0)  # a grandchild may hold the pipe open for ever
         reader.cancel()
+        if code < 0:
+            shared_memory.remove_dead()
         return code
 
     async def _pass_on(self, name: str, stream: asyncio.StreamReader) -> None:

@@ -1,0 +1,74 @@
+"""Removes the shared-memory segments of Fast DDS that a killed process left: 64 MB each, and nobody else does it.
+
+Each segment ``fastdds_<id>`` (``fastrtps_<id>`` up to Jazzy) has a file ``..._el`` beside it, on which its owner holds
+an exclusive lock for as long as it lives, in whatever container. The kernel lets go of the lock with the process, so a
+segment whose lock can be had belongs to nobody. Ports (``..._port7000``, 50 kB) are shared between processes and the
+next one that opens them repairs them: they are left alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+SHM = Path("/dev/shm")  # noqa: S108 - where Fast DDS keeps them
+SETTLED_S = 2.0
+"""A younger lock file may be of a process that has made it and takes its lock in the next microsecond."""
+
+_LOCK = re.compile(r"fast(dds|rtps)_[0-9a-f]{16}_el")
+
+
+def remove_dead(folder: Path = SHM, settled_s: float = SETTLED_S) -> list[Path]:
+    """Remove the segments of this user whose owners have ended.
+
+    Args:
+        folder: where the segments are.
+        settled_s: segments younger than this are left for another time, s.
+
+    Returns:
+        The segments that were removed.
+    """
+    try:
+        locks = [Path(entry.path) for entry in os.scandir(folder) if _LOCK.fullmatch(entry.name)]
+    except OSError:
+        return []
+    return [segment for lock in sorted(locks) if (segment := _remove_if_dead(lock, settled_s)) is not None]
+
+
+def remove_own(folder: Path = SHM) -> None:
+    """Remove the segments of the calling process, which is about to leave without its destructors."""
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            lock = link.readlink()
+            if lock.parent == folder and _LOCK.fullmatch(lock.name):
+                _segment(lock).unlink(missing_ok=True)
+                lock.unlink(missing_ok=True)
+
+
+def _remove_if_dead(lock: Path, settled_s: float) -> Path | None:
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return None  # gone meanwhile, a link, or another user's
+    try:
+        about = os.fstat(descriptor)
+        of_this_user = stat.S_ISREG(about.st_mode) and about.st_uid == os.getuid()
+        if not of_this_user or time.time() - about.st_mtime < settled_s:
+            return None
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _segment(lock).unlink(missing_ok=True)
+        lock.unlink(missing_ok=True)
+    except OSError:
+        return None  # locked: its owner lives
+    finally:
+        os.close(descriptor)
+    return _segment(lock)
+
+
+def _segment(lock: Path) -> Path:
+    return lock.with_name(lock.name.removesuffix("_el"))
