@@ -15,10 +15,10 @@ from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rollout_monitor_nodes import fallback
 from rollout_monitor_nodes.common import images, spin
 from rollout_monitor_nodes.common.cdr import RawImage
+from rollout_monitor_nodes.common.folders import Recording, attempt_data, recording_of
 from rollout_monitor_nodes.common.markers import Heard, OnceEach, unfinished
 from rollout_monitor_nodes.common.qos import PROFILES, Offer, adapt, satisfied_by
 from rollout_monitor_nodes.common.streamtime import StreamClock
-from rollout_monitor_nodes.episodes import recording_in_progress
 from rollout_monitor_nodes.player import LOOP_GAP_NS, Pacer, laps, markers_first, with_clock
 from rollout_monitor_nodes.recorder import Message, Preroll
 from rollout_monitor_nodes.settings import PrmNodeSettings
@@ -28,6 +28,7 @@ from rollout_monitor.errors import InputError, StoreError
 from rollout_monitor.motion.settings import MotionSettings
 from rollout_monitor.records import Boundary, EpisodeMarker, JointHealth, KinematicSummary, MotionFigures
 from rollout_monitor.store.bags import BagMessage
+from rollout_monitor.store.recording import ENDED_EARLY, EpisodeRecording
 
 OFFERS = st.lists(st.builds(Offer, st.just("/n"), st.booleans(), st.booleans()), max_size=4)
 
@@ -173,15 +174,24 @@ def test_a_latched_message_of_long_ago_is_not_before_a_start() -> None:
     assert list(preroll.before(60_000_000_000)) == []
 
 
-def test_a_recording_is_named_only_while_it_is_being_made(tmp_path: Path) -> None:
-    assert recording_in_progress(tmp_path / "none", "take") is None
+def test_a_recording_is_named_while_it_is_being_made(tmp_path: Path) -> None:
+    assert recording_of(tmp_path / "none", "take", 1) is None
     for name in ("take", "take-2", "take_3"):
         (tmp_path / name).mkdir()
-    assert recording_in_progress(tmp_path, "take") is None
+    assert recording_of(tmp_path, "take", 1) is None
     (tmp_path / "take_3" / "take_3_0.mcap.active").touch()
-    assert recording_in_progress(tmp_path, "take") is None
+    assert recording_of(tmp_path, "take", 1) is None
     (tmp_path / "take-2" / "take-2_0.mcap.active").touch()
-    assert recording_in_progress(tmp_path, "take") == tmp_path / "take-2"
+    assert recording_of(tmp_path, "take", 1) == Recording(tmp_path / "take-2")
+
+
+def test_a_recording_that_a_full_disk_ended_is_that_of_its_attempt(tmp_path: Path) -> None:
+    for start_ns, more in ((1, {ENDED_EARLY: "no room"}), (2, {})):
+        EpisodeRecording(tmp_path / "take", custom_data={**attempt_data("take", start_ns), **more}).close()
+    assert recording_of(tmp_path, "take", 1) == Recording(tmp_path / "take", "no room")
+    assert recording_of(tmp_path, "take", 2) is None
+    (tmp_path / "take" / "metadata.yaml").write_text(f"{ENDED_EARLY}: [")
+    assert recording_of(tmp_path, "take", 1) is None
 
 
 # --- exit codes --------------------------------------------------------------------------------------------------

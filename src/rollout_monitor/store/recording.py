@@ -1,16 +1,23 @@
 """Records one episode as a rosbag2 (MCAP, metadata version 9) from the messages' own bytes.
 
-While it runs the file is called ``*.mcap.active`` and can be read at any moment, also after a kill: what is not yet on
-its way to the disk is less than one second. Closing writes the index, renames the file and writes ``metadata.yaml``.
+While it runs the file is called ``*.mcap.active`` and can be read at any moment, also after a kill: what the system has
+not been given yet is less than one second. What the disk has not got yet is lost in a power cut; ``sync`` waits for it.
+Closing writes the index, renames the file and writes ``metadata.yaml``.
+
+Some room on the disk is held back while a recording runs. On a full disk it lets the recording end as a whole bag.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import yaml
 from mcap.writer import CompressionType, Writer
@@ -21,13 +28,18 @@ from rollout_monitor.store.definitions import rihs01, schema_text_from_share
 from rollout_monitor.store.files import free_name, sync_folder, write_whole
 from rollout_monitor.store.qos import dump_qos, parse_qos
 
-__all__ = ["ACTIVE_SUFFIX", "EpisodeRecording", "schema_text_from_share"]
+__all__ = ["ACTIVE_SUFFIX", "ENDED_EARLY", "EpisodeRecording", "schema_text_from_share"]
 
 ACTIVE_SUFFIX = ".active"
 METADATA_VERSION = 9
 CHUNK_BYTES = 256 * 1024
 CHUNK_NS = 500_000_000
 """A chunk is closed after half a second of log time, whatever is in it: that is what a crash can cost."""
+RESERVE_BYTES = 8 * 1024 * 1024
+"""Held back on the disk for the last chunk, the index, and then for the episode's report."""
+ENDED_EARLY = "ended_early"
+"""Key in a bag's custom data: why the recording ended before its episode."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NEVER_NS = 2**63 - 1  # rosbag2's starting time of a bag without messages
 
 
@@ -68,15 +80,21 @@ class EpisodeRecording:
         self._closed = False
         try:
             self.path = _make_folder(folder)
+        except OSError as error:
+            raise _cannot_record(folder, error) from error
+        try:
             self._file = self.path / f"{self.path.name}_0.mcap"
             self._active = self._file.with_name(self._file.name + ACTIVE_SUFFIX)
-            self._sink = _Sink(self._active)
+            self._sink = _Sink(self._active, RESERVE_BYTES)
             self._writer = _writer(self._sink, compression)
             self._writer.start(profile="ros2", library=f"rollout-monitor {__version__}")
             self._note_metadata()
             self._writer.flush()
+            sync_folder(self.path)
+            sync_folder(self.path.parent)
         except OSError as error:
-            raise StoreError(f"cannot record to {folder}: {error.strerror}; nothing was written") from error
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise _cannot_record(folder, error) from error
 
     def add_topic(self, name: str, type: str, schema_text: str, qos_yaml: str = "") -> None:
         """Announce a topic. The same topic and type again is no error and changes nothing.
@@ -89,7 +107,7 @@ class EpisodeRecording:
 
         Raises:
             InputError: a definition or a profile that cannot be read, or the topic with another type.
-            StoreError: the recording is closed or has failed.
+            StoreError: the recording is closed or has failed, or the disk refuses now.
         """
         self._refuse_if_over()
         if name in self._topics:
@@ -101,9 +119,11 @@ class EpisodeRecording:
             type_hash = rihs01(type, schema_text)
             self._schemas[type] = (self._writer.register_schema(type, "ros2msg", schema_text.encode()), type_hash)
         schema, type_hash = self._schemas[type]
-        self._channels[name] = self._writer.register_channel(
-            name, "cdr", schema, {"offered_qos_profiles": dump_qos(profiles), "topic_type_hash": type_hash}
-        )
+        about = {"offered_qos_profiles": dump_qos(profiles), "topic_type_hash": type_hash}
+        try:
+            self._channels[name] = self._writer.register_channel(name, "cdr", schema, about)
+        except OSError as error:  # it may have completed a chunk
+            raise self._failed(error) from error
         self._counts[name] = 0
         self._topics[name] = {
             "name": name,
@@ -124,7 +144,8 @@ class EpisodeRecording:
 
         Raises:
             InputError: a topic nobody announced, or a negative time.
-            StoreError: the disk refused (full, gone); everything written before is safe in the ``.active`` file.
+            StoreError: the disk is full: what there is, this message included, is kept as a whole bag; or the disk
+                refused otherwise: everything written before is safe in the ``.active`` file.
         """
         self._refuse_if_over()
         if topic not in self._channels:
@@ -139,6 +160,7 @@ class EpisodeRecording:
             raise self._failed(error) from error
         self._counts[topic] = count + 1
         self._first_ns, self._last_ns = min(self._first_ns, log_ns), max(self._last_ns, log_ns)
+        self._end_if_full()
 
     def flush(self) -> None:
         """Hand everything written so far to the system; for a timer, when messages stop coming.
@@ -152,9 +174,21 @@ class EpisodeRecording:
         except OSError as error:
             raise self._failed(error) from error
         self._chunk_since_ns = None
+        self._end_if_full()
+
+    def sync(self) -> None:
+        """Wait until the disk has what was flushed: what a power cut cannot take. From any thread.
+
+        Raises:
+            StoreError: the disk refused; the recording goes no further.
+        """
+        try:
+            self._sink.sync()
+        except OSError as error:
+            raise self._failed(error) from error
 
     def close(self) -> Path:
-        """Finish the bag and return its folder. Closing twice is no error; a failed recording stays as it is.
+        """Finish the bag and return its folder. Closing twice is no error; one that has failed stays as it is.
 
         Raises:
             StoreError: the disk refused; what was written before stays readable.
@@ -165,6 +199,10 @@ class EpisodeRecording:
         if self._failure is not None:
             self._sink.close()
             return self.path
+        self._finish()
+        return self.path
+
+    def _finish(self) -> None:
         try:
             self._writer.flush()
             self._note_metadata()
@@ -178,7 +216,24 @@ class EpisodeRecording:
         except OSError as error:
             self._sink.close()
             raise self._failed(error) from error
-        return self.path
+
+    def _end_if_full(self) -> None:
+        """The disk had no room but for what was held back: end as a whole bag while that lasts.
+
+        Raises:
+            StoreError: that was so; says what is kept.
+        """
+        if self._sink.full is None:
+            return
+        why = self._sink.full.strerror
+        self._closed, self._custom[ENDED_EARLY] = True, f"{why}"
+        self._finish()
+        total = sum(self._counts.values())
+        self._failure = (
+            f"recording to {self.path} ended early: {why}; its {total} messages so far are safe in a whole bag, the "
+            "rest of this episode is not recorded; make room before the next one"
+        )
+        raise StoreError(self._failure)
 
     def __enter__(self) -> EpisodeRecording:
         return self
@@ -245,19 +300,40 @@ class EpisodeRecording:
 
 
 class _Sink:
-    """Unbuffered output: what the writer hands over is the system's at once, and nothing is retried at close."""
+    """Unbuffered output in whole records: what the writer hands over is the system's at once, or not in the file.
 
-    def __init__(self, path: Path) -> None:
+    Attributes:
+        full: the disk's complaint since which the room held back is in use; None while all is well.
+    """
+
+    def __init__(self, path: Path, reserve_bytes: int) -> None:
+        self.full: OSError | None = None
+        self._reserve = _hold_back(path.parent, reserve_bytes)
         self._stream = path.open("xb", buffering=0)
         self._position = 0
+        self._closing = threading.Lock()
 
     def write(self, data: bytes) -> int:
-        rest = memoryview(data)
-        while rest:
-            written = self._stream.write(rest) or 0
-            self._position += written
-            rest = rest[written:]
+        try:
+            self._write(data)
+        except OSError as error:
+            if error.errno not in _NO_ROOM or self.full is not None:
+                raise
+            self.full = error
+            self._reserve.close()
+            self._write(data)
         return len(data)
+
+    def _write(self, data: bytes) -> None:
+        start, rest = self._position, memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._stream.write(rest) or 0 :]
+        except OSError:
+            self._stream.truncate(start)  # half a record would be in the way of whatever comes behind it
+            self._stream.seek(start)
+            raise
+        self._position += len(data)
 
     def tell(self) -> int:
         return self._position
@@ -266,10 +342,30 @@ class _Sink:
         """Nothing is buffered here."""
 
     def sync(self) -> None:
-        os.fsync(self._stream.fileno())
+        with self._closing:
+            if not self._stream.closed:
+                os.fdatasync(self._stream.fileno())
 
     def close(self) -> None:
-        self._stream.close()
+        with self._closing:
+            self._stream.close()
+            self._reserve.close()
+
+
+def _hold_back(folder: Path, size: int) -> IO[bytes]:
+    """A file without a name that takes up room until it is closed, or its process ends."""
+    reserve = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by the sink
+    try:
+        os.posix_fallocate(reserve.fileno(), 0, size)
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            reserve.close()
+            raise
+    return reserve  # a file system that cannot hold back room has to do without
+
+
+def _cannot_record(folder: Path, error: OSError) -> StoreError:
+    return StoreError(f"cannot record to {folder}: {error.strerror}; nothing was written")
 
 
 def _writer(output: Any, compression: str) -> Any:

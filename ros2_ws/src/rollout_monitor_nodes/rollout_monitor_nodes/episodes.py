@@ -12,8 +12,7 @@ from rollout_monitor.records import EpisodeReport, Label
 from rollout_monitor.report.html import render
 from rollout_monitor.store.episodes import EpisodeStore, PartlyStoredError
 from rollout_monitor.store.files import free_name
-from rollout_monitor.store.recording import ACTIVE_SUFFIX
-from rollout_monitor_nodes.common.folders import numbered
+from rollout_monitor_nodes.common.folders import Recording, recording_of
 
 
 class ReportKeeper:
@@ -86,8 +85,8 @@ class ReportKeeper:
             self._on_kept(closed.report, "", "")
 
     def _write(self, closed: Closed) -> None:
-        bag = recording_in_progress(self._recordings, closed.report.episode_id)
-        report = closed.report if bag is None else closed.report.model_copy(update={"bag": bag.name})
+        bag = recording_of(self._recordings, closed.report.episode_id, closed.report.start_ns)
+        report = closed.report if bag is None else _with_bag(closed.report, bag)
         path = ""
         try:
             folder = self._store.write(report, closed.pictures, page=self._page(report, closed))
@@ -99,7 +98,7 @@ class ReportKeeper:
             self._tell(str(error))
         except RolloutMonitorError as error:
             self._tell(str(error))
-        self._on_kept(report, path, "" if bag is None else str(bag.absolute()))
+        self._on_kept(report, path, "" if bag is None else str(bag.folder.absolute()))
 
     def _page(self, report: EpisodeReport, closed: Closed) -> str | None:
         try:
@@ -113,9 +112,6 @@ class ReportKeeper:
         self._on_trouble(trouble)
 
 
-def recording_in_progress(recordings: Path, episode_id: str) -> Path | None:
-    """The folder in which a recorder is keeping this episode right now, if one is."""
-    for folder in reversed(numbered(recordings, episode_id)):
-        if any(file.name.endswith(ACTIVE_SUFFIX) for file in folder.iterdir()):
-            return folder
-    return None
+def _with_bag(report: EpisodeReport, bag: Recording) -> EpisodeReport:
+    notes = [f"the recording ends before the episode does: {bag.ended_early}"] if bag.ended_early else []
+    return report.model_copy(update={"bag": bag.folder.name, "notes": [*report.notes, *notes]})

@@ -41,7 +41,7 @@ from rollout_monitor_nodes.common.managed import ManagedNode
 from rollout_monitor_nodes.common.markers import Heard, MarkerListener
 from rollout_monitor_nodes.common.publishing import make_publisher
 from rollout_monitor_nodes.common.qos import PROFILES
-from rollout_monitor_nodes.common.spin import run
+from rollout_monitor_nodes.common.spin import EXIT_FAILED, EXIT_OK, call_soon, run
 from rollout_monitor_nodes.common.streamtime import StreamClock, passing_time
 from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription, GraphWatch, Source
 from rollout_monitor_nodes.episodes import ReportKeeper
@@ -90,6 +90,7 @@ class MonitorNode(ManagedNode):
         self._monitor: Monitor
         self._keeper: ReportKeeper
         self._keeping = 0  # reports that are being written
+        self._lost = False  # a report that could not be kept anywhere
         self._stopping = False
         self._open: EpisodeMarker | None = None  # START of the episode that the core runs or is closing
         self._ended_ns: int | None = None  # steady time when its END was heard
@@ -416,10 +417,12 @@ class MonitorNode(ManagedNode):
     def _on_kept(self, report: EpisodeReport, report_path: str, bag_path: str) -> None:
         """Called from the keeper's thread."""
         self._publish(REPORTS.name, convert.report_to_msg(report, report_path, bag_path))
-        self.get_logger().info(f"episode {report.episode_id}: {report.outcome.outcome.value}, report in {report_path}")
+        where = f"report in {report_path}" if report_path else "its report could not be kept"
+        self.get_logger().info(f"episode {report.episode_id}: {report.outcome.outcome.value}, {where}")
+        self._lost |= not report_path
         executor = self.executor
         if executor is not None:
-            executor.create_task(self._one_kept, report)
+            call_soon(executor, self._one_kept, report)
 
     def _one_kept(self, report: EpisodeReport) -> None:
         self._unfinished.clear(report.episode_id, report.start_ns)
@@ -428,7 +431,7 @@ class MonitorNode(ManagedNode):
 
     def _finish_if_done(self) -> None:
         if self._stopping and self._keeping == 0:
-            self.finish()
+            self.finish(EXIT_FAILED if self._lost else EXIT_OK)
 
     def _publish(self, topic: str, msg: object) -> None:
         self._publishers_by_topic[topic].publish(msg)

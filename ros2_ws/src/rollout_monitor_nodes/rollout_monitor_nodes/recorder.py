@@ -2,12 +2,16 @@
 
 What came shortly before the START marker is kept in memory, so that nothing at the start is lost. A recording is closed
 once its report has come (or is overdue); the next episode may have begun meanwhile.
+
+What is lost at worst: by a kill, the messages of the last `FLUSH_EVERY_S` or so; by a power cut, those of the last
+`SYNC_EVERY_S` besides. On a full disk a recording ends early, as a whole bag that says so.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,18 +31,20 @@ from rollout_monitor.store.recording import EpisodeRecording
 from rollout_monitor_nodes.common import diagnostics
 from rollout_monitor_nodes.common.conversions import time_from_msg
 from rollout_monitor_nodes.common.diagnostics import Diagnostics, Part
-from rollout_monitor_nodes.common.folders import ensure_writable, stored_report
+from rollout_monitor_nodes.common.folders import attempt_data, ensure_writable, stored_report
 from rollout_monitor_nodes.common.images import camera_sources
 from rollout_monitor_nodes.common.markers import Heard, MarkerListener
 from rollout_monitor_nodes.common.params import declare
 from rollout_monitor_nodes.common.qos import PROFILES, Offer
-from rollout_monitor_nodes.common.spin import run
+from rollout_monitor_nodes.common.spin import EXIT_FAILED, EXIT_OK, call_soon, run
 from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription, GraphWatch, Source
 from rollout_monitor_nodes.interfaces import EPISODE, JOINTS, OF_THE_MONITOR, RECORDER, REPORTS
 from rollout_monitor_nodes.settings import RecorderSettings
 
 TICK_S = 0.1
 FLUSH_EVERY_S = 0.5
+SYNC_EVERY_S = 2.0
+"""How often the disk is waited for, in a thread of its own: a slow one must not hold up the streams."""
 IMAGE_DEPTH = 120
 PREROLL_BYTES = 256 * 1024 * 1024
 """Most memory for what came before a START; raw pictures would fill any machine."""
@@ -117,8 +123,12 @@ class Recorder(Node):
         self._flushed_ns = 0
         self._topics: dict[str, str] = {}  # full name by relative name
         self._destroy: list[Callable[[], None]] = []
+        self._ended = threading.Event()
+        self._syncing = threading.Thread(target=self._sync_now_and_then, name="sync", daemon=True)
         self.trouble = ""
         self.kept = 0
+        self.incomplete: list[str] = []
+        """What became of the episodes that could not be recorded to their end."""
 
     # --- what `run` asks for ------------------------------------------------------------------------------------
 
@@ -148,9 +158,12 @@ class Recorder(Node):
             self._watch.destroy,
             state.destroy,
         ]
+        self._syncing.start()
 
     def stop(self, reason: str) -> None:  # noqa: ARG002
         """In mid-episode, wait a moment for the monitor's report, which it writes because it was stopped too."""
+        if self._stopping:
+            self._end_all("stopped twice")
         self._stopping = True
         for recording in self._open:
             recording.close_at_ns = self._steady_ns() + round(self.settings.stop_wait_s * 1e9)
@@ -158,10 +171,12 @@ class Recorder(Node):
 
     def close(self) -> None:
         """Close what is still open."""
+        self._ended.set()
         for destroy in self._destroy:
             destroy()
-        for recording in list(self._open):
-            self._end(recording, "the recorder ends")
+        self._end_all("the recorder ends")
+        if self.incomplete:
+            self.get_logger().error(f"not recorded to the end: {'; '.join(self.incomplete)}")
 
     # --- input --------------------------------------------------------------------------------------------------
 
@@ -232,10 +247,13 @@ class Recorder(Node):
         folder = Path(self.settings.recordings) / episode_id
         try:
             recording = EpisodeRecording(
-                folder, ros_distro=os.environ.get("ROS_DISTRO", ""), compression=self.settings.compression
+                folder,
+                ros_distro=os.environ.get("ROS_DISTRO", ""),
+                compression=self.settings.compression,
+                custom_data=attempt_data(episode_id, start.stamp_ns),
             )
         except RolloutMonitorError as error:
-            self._complain(str(error))
+            self._give_up(str(error))
             return
         self.trouble = ""
         self._open.append(Open(recording, start))
@@ -257,8 +275,26 @@ class Recorder(Node):
         try:
             action()
         except RolloutMonitorError as error:
+            self._fail(one, str(error))
+
+    def _fail(self, one: Open, trouble: str) -> None:
+        if not one.failed:
             one.failed = True
-            self._complain(str(error))
+            self._give_up(trouble)
+
+    def _give_up(self, trouble: str) -> None:
+        self.incomplete.append(trouble)
+        self._complain(trouble)
+
+    def _sync_now_and_then(self) -> None:
+        """Run in a thread of its own."""
+        while not self._ended.wait(SYNC_EVERY_S):
+            for one in list(self._open):
+                try:
+                    one.recording.sync()
+                except RolloutMonitorError as error:
+                    if self.executor is not None:
+                        call_soon(self.executor, self._fail, one, str(error))
 
     def _release_all(self, why: str) -> None:
         """A new episode begins: those that only wait for their report go on waiting, one that runs is closed soon."""
@@ -268,20 +304,24 @@ class Recorder(Node):
                 self.get_logger().warning(f"episode {one.episode_id} was not ended: {why}")
                 one.close_at_ns = soon
 
+    def _end_all(self, why: str) -> None:
+        for one in list(self._open):
+            self._end(one, why)
+
     def _end(self, one: Open, why: str) -> None:
         self._open.remove(one)
         try:
-            path = one.recording.close()
+            one.recording.close()
         except RolloutMonitorError as error:
-            self._complain(str(error))
-        else:
-            self.kept += not one.failed
-            self.get_logger().info(f"recording of episode {one.episode_id} closed ({why}): {path}")
+            self._fail(one, str(error))
+        if not one.failed:
+            self.kept += 1
+            self.get_logger().info(f"recording of episode {one.episode_id} closed ({why}): {one.recording.path}")
         self._finish_if_done()
 
     def _finish_if_done(self) -> None:
         if self._stopping and not self._open and not self.exit.done():
-            self.exit.set_result(0)
+            self.exit.set_result(EXIT_FAILED if self.incomplete else EXIT_OK)
 
     # --- small things -------------------------------------------------------------------------------------------
 
@@ -303,7 +343,14 @@ class Recorder(Node):
         running = [one.episode_id for one in self._open]
         level = diagnostics.ERROR if self.trouble else diagnostics.OK
         message = self.trouble or (f"recording {running[-1]}" if running else "waiting for an episode")
-        return [Part("recording", level, message, {"kept": self.kept, "open": ", ".join(running)})]
+        return [
+            Part(
+                "recording",
+                level,
+                message,
+                {"kept": self.kept, "incomplete": len(self.incomplete), "open": ", ".join(running)},
+            )
+        ]
 
     def _log_ns(self) -> int:
         return int(self.get_clock().now().nanoseconds)

@@ -24,7 +24,7 @@ from rollout_monitor_nodes.common.cdr import header_stamp_ns, with_header_stamp
 from rollout_monitor_nodes.common.params import declare
 from rollout_monitor_nodes.common.publishing import make_publisher
 from rollout_monitor_nodes.common.qos import PROFILES
-from rollout_monitor_nodes.common.spin import EXIT_FAILED, EXIT_OK, run
+from rollout_monitor_nodes.common.spin import EXIT_FAILED, EXIT_OK, call_soon, run
 from rollout_monitor_nodes.common.types import begins_with_header, import_type
 from rollout_monitor_nodes.interfaces import CLOCK, COMPRESSED, EPISODE, IMAGE, OF_THE_MONITOR, REPLAY_NODE
 from rollout_monitor_nodes.player import LOOP_GAP_NS, Due, Pacer, laps, markers_first, with_clock
@@ -151,7 +151,7 @@ class ReplayNode(Node):
         finally:
             executor = self.executor
             if executor is not None:
-                executor.create_task(self._finish, code)
+                call_soon(executor, self._finish, code)
 
     def _finish(self, code: int) -> None:
         if not self.exit.done():

@@ -18,7 +18,7 @@ from rollout_monitor.records import Boundary, EpisodeMarker, Label
 from rollout_monitor_nodes.common.conversions import marker_to_msg, time_to_msg
 from rollout_monitor_nodes.common.params import declare
 from rollout_monitor_nodes.common.publishing import make_publisher
-from rollout_monitor_nodes.common.spin import EXIT_FAILED, EXIT_OK, complain, run
+from rollout_monitor_nodes.common.spin import EXIT_FAILED, EXIT_OK, call_soon, complain, run
 from rollout_monitor_nodes.interfaces import COMPRESSED, EPISODE, JOINT_STATE, SIM_ROBOT_NODE, Topic
 from rollout_monitor_nodes.player import Pacer
 from rollout_monitor_nodes.settings import SimRobotSettings
@@ -87,7 +87,7 @@ class SimRobotNode(Node):
         finally:
             executor = self.executor
             if executor is not None:
-                executor.create_task(self._finish, code)
+                call_soon(executor, self._finish, code)
 
     def _finish(self, code: int) -> None:
         if not self.exit.done():

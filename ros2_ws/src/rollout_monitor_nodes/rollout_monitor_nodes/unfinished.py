@@ -67,4 +67,7 @@ class UnfinishedFile:
         """The attempt has its report; what is written of a later one stays."""
         left = self.read()
         if left is not None and (left.start.episode_id, left.start.stamp_ns) == (episode_id, start_ns):
-            self.path.unlink(missing_ok=True)
+            try:
+                self.path.unlink(missing_ok=True)
+            except OSError as error:
+                self.on_trouble(f"{self.path} cannot be removed: {error.strerror or error}")

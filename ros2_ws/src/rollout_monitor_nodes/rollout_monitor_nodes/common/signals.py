@@ -8,16 +8,22 @@ pipe, whichever thread the signal was delivered to, and a thread reads it there.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
+
+from rollout_monitor.bringup import shared_memory
 
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM})
 
 EXIT_HURRIED = 130
-"""Exit code when a second signal ends a node that was still finishing (128 + SIGINT)."""
+"""Exit code of a node that was still finishing when it had to leave (128 + SIGINT)."""
+
+HURRY_S = 1.0
+"""How long a node may go on finishing after a second signal: to close a file, not to wait for anybody."""
 
 
 @cache
@@ -37,21 +43,27 @@ class StopSignals:
             signal.signal(number, lambda *_: None)
 
     def on_stop(self, request: Callable[[str], None]) -> None:
-        """Call ``request`` with the signal's name, from a thread of its own, when the first stop signal comes or came.
+        """Call ``request`` with the signal's name, from a thread of its own, when a stop signal comes or came.
 
-        A second one ends the process at once: an operator who asks twice does not want to wait.
+        An operator who asks twice does not want to wait: ``request`` is called again, and a second later, or at the
+        third signal, the process leaves whatever it is doing.
         """
 
         def wait() -> None:
-            caught = self._caught()
-            request(next(caught).name)
-            print(f"{next(caught).name} again: leaving without finishing", file=sys.stderr, flush=True)
+            request(self._next().name)
+            again = self._next()
+            print(f"{again.name} again: leaving at once", file=sys.stderr, flush=True)
+            request(again.name)
+            if select.select([self._read_end], [], [], HURRY_S)[0]:
+                self._next()
+            print("leaving without finishing", file=sys.stderr, flush=True)
+            shared_memory.remove_own()
             os._exit(EXIT_HURRIED)
 
         threading.Thread(target=wait, name="signals", daemon=True).start()
 
-    def _caught(self) -> Iterator[signal.Signals]:
+    def _next(self) -> signal.Signals:
         while True:
-            for number in os.read(self._read_end, 64):
-                if number in STOP_SIGNALS:
-                    yield signal.Signals(number)
+            number = os.read(self._read_end, 1)[0]
+            if number in STOP_SIGNALS:
+                return signal.Signals(number)

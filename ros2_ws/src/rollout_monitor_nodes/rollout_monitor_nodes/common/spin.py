@@ -35,7 +35,7 @@ class Finishing(Protocol):
         """Start working; the executor is about to spin. Raises RolloutMonitorError where it cannot."""
 
     def stop(self, reason: str) -> None:
-        """Asked to stop: finish soon and set ``exit``."""
+        """Asked to stop: finish soon and set ``exit``. Asked again: wait for nobody."""
 
     def close(self) -> None:
         """Spinning is over: end threads, close files. Called once, also after a failure."""
@@ -88,7 +88,7 @@ def _run(name: str, make_node: Callable[[], Any], signals: StopSignals) -> int:
         return complain(name, error)
     executor = make_executor()
     executor.add_node(node)
-    signals.on_stop(lambda signal_name: executor.create_task(_stop, node, signal_name) and None)
+    signals.on_stop(lambda signal_name: _ask_to_stop(executor, node, signal_name))
     try:
         return _work(node.get_name(), node, executor)
     finally:
@@ -117,8 +117,27 @@ def _work(name: str, node: Finishing, executor: Executor) -> int:
     return code
 
 
+def call_soon(executor: Executor, action: Callable[..., object], *args: object) -> None:
+    """Call ``action`` in the executor's thread, from any other.
+
+    A task that raises takes the EventsExecutor's process down by SIGSEGV (rclpy PR 1718), so nothing leaves here.
+    """
+    executor.create_task(_told, action, args)
+
+
+def _told(action: Callable[..., object], args: tuple[object, ...]) -> None:
+    try:
+        action(*args)
+    except Exception:
+        traceback.print_exc()
+
+
+def _ask_to_stop(executor: Executor, node: Finishing, signal_name: str) -> None:
+    if not node.exit.done():
+        call_soon(executor, _stop, node, signal_name)
+
+
 def _stop(node: Finishing, signal_name: str) -> None:
-    """Run inside the executor. A task that raises would crash the EventsExecutor, so nothing may leave here."""
     try:
         node.stop(signal_name)
     except Exception:
