@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -13,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rollout_monitor_nodes import fallback
-from rollout_monitor_nodes.common import images, spin
-from rollout_monitor_nodes.common.cdr import RawImage
+from rollout_monitor_nodes.common import spin
 from rollout_monitor_nodes.common.folders import Recording, attempt_data, recording_of
 from rollout_monitor_nodes.common.markers import Heard, OnceEach, unfinished
 from rollout_monitor_nodes.common.qos import PROFILES, Offer, adapt, satisfied_by
@@ -332,50 +330,3 @@ def test_it_names_what_is_missing_after_the_time_out() -> None:
     wait = SubscriberWait({"/a": 2}, lambda _: 1, settle_s=0.0, timeout_s=3.0, clock_s=lambda: stop.now_s)
     assert wait.run(stop) == {"/a": (1, 2)}
     assert 3.0 <= stop.now_s < 3.2
-
-
-# --- images ------------------------------------------------------------------------------------------------------
-
-
-def raw_image(**changes: Any) -> RawImage:
-    data = memoryview(bytes(range(18)))
-    image = RawImage(0, "", height=2, width=3, encoding="rgb8", is_bigendian=0, step=9, data=data)
-    return replace(image, **changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "right"),
-    [
-        ({}, True),
-        ({"step": 12}, False),  # vision_opencv issue 115
-        ({"encoding": "mono16", "step": 6}, False),  # issues 114 and 255
-        ({"encoding": "bayer_rggb8", "step": 3}, False),
-        ({"width": 0, "step": 0}, False),
-        ({"height": 3}, False),
-    ],
-)
-def test_cv_bridge_is_trusted_only_where_it_is_right(changes: dict[str, Any], right: bool) -> None:
-    assert images.bridge_is_right(raw_image(**changes)) is right
-
-
-def test_trouble_is_said_once_per_topic_and_sort_with_a_count() -> None:
-    said: list[str] = []
-    now = [0.0]
-    complaints = images.Complaints(said.append, lambda: now[0])
-    for _ in range(10):
-        complaints.about("/front", "foo8", "encoding 'foo8' is unknown")
-    complaints.about("/wrist", "foo8", "encoding 'foo8' is unknown")
-    now[0] = 6.0
-    complaints.about("/front", "foo8", "encoding 'foo8' is unknown")
-    assert said == [
-        "/front: encoding 'foo8' is unknown",
-        "/wrist: encoding 'foo8' is unknown",
-        "/front: encoding 'foo8' is unknown (9 more since the last such line)",
-    ]
-
-
-@pytest.mark.parametrize("topic", ["front/image_raw", "front/image_raw/compressed"])
-def test_a_camera_is_looked_for_where_its_transport_puts_it(topic: str) -> None:
-    found = {t: [s.topic for s in images.camera_sources(topic, t)] for t in ("raw", "compressed", "auto")}
-    raw, compressed = "front/image_raw", "front/image_raw/compressed"
-    assert found == {"raw": [raw], "compressed": [compressed], "auto": [compressed, raw]}

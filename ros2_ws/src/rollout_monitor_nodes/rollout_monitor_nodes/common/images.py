@@ -1,8 +1,8 @@
-"""Where an image message becomes a picture, for every node: decoded by cv_bridge or by the core, only when wanted.
+"""Where an image message becomes a frame, for every node: looked at when it comes, decoded only when wanted.
 
-cv_bridge is used where it is installed and right: 8-bit colour and gray with tight rows. It ignores row padding and
-byte order and has read mono16 as 8 bits (vision_opencv issues 114, 115, 255), and builds against another NumPy cannot
-be imported at all (issue 535); the core's own decoder does all the rest, and everything where cv_bridge is absent.
+The core decodes, live as from a recording: it honours row padding and byte order and reads mono16 as 16 bits, where
+cv_bridge has not (vision_opencv issues 115, 114 and 255; ADR 6). cv_bridge, where it is installed and can be imported,
+is asked for encodings that the core does not know, and only for messages that it is known to read rightly.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,13 @@ from rclpy.serialization import deserialize_message
 from rollout_monitor import images
 from rollout_monitor.errors import InputError
 from rollout_monitor.frames import RgbImage
-from rollout_monitor_nodes.common.cdr import RawImage, read_compressed_image, read_image
+from rollout_monitor_nodes.common.cdr import RawCompressedImage, RawImage, read_compressed_image, read_image
 from rollout_monitor_nodes.common.subscribe import Source
 from rollout_monitor_nodes.common.types import import_type
 from rollout_monitor_nodes.interfaces import COMPRESSED, IMAGE
 
 COMPLAINT_PERIOD_S = 5.0
-CV_BRIDGE_CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
-"""Encodings that cv_bridge converts as the core does, with bytes per pixel."""
+CORE_ENCODINGS = frozenset(images.supported_encodings())
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,11 @@ def camera_sources(topic: str, transport: str) -> list[Source]:
     """Where a camera may be found, preferred first.
 
     Where both are published, compressed is taken: it is small enough for every transport, and most frames are never
-    decoded.
+    decoded. A depth camera's compressed topic ends in ``/compressedDepth`` and is named so.
     """
-    base = topic.removesuffix("/compressed")
-    raw, compressed = Source(base, IMAGE), Source(f"{base}/compressed", COMPRESSED)
+    ending = "/compressedDepth" if topic.endswith("/compressedDepth") else "/compressed"
+    base = topic.removesuffix(ending)
+    raw, compressed = Source(base, IMAGE), Source(base + ending, COMPRESSED)
     return {"raw": [raw], "compressed": [compressed], "auto": [compressed, raw]}[transport]
 
 
@@ -77,18 +78,28 @@ class FrameReader:
         self._node = node
         self._bridge = find_cv_bridge()
         self._complaints = Complaints(node.get_logger().error)
+        self.trouble = ""
+        """What was wrong with the newest message that could not be read."""
 
     def read(self, source: Source, raw: bytes) -> CameraFrame | None:
-        """The frame in a message; None, after a complaint, where it cannot even be taken apart."""
+        """The frame in a message; None, after a complaint, where it is seen to be unreadable without decoding it."""
         topic = self._node.resolve_topic_name(source.topic)
+        encoding = source.type_name
         try:
-            return self._compressed(topic, raw) if source.type_name == COMPRESSED else self._raw(topic, raw)
+            if source.type_name == COMPRESSED:
+                compressed = read_compressed_image(raw)
+                encoding = compressed.format
+                return self._compressed(topic, compressed)
+            image = read_image(raw)
+            encoding = image.encoding
+            return self._raw(topic, image, raw)
         except InputError as error:
-            self._complaints.about(topic, source.type_name, str(error))
+            self.trouble = str(error)
+            self._complaints.about(topic, encoding, self.trouble)
             return None
 
-    def _compressed(self, topic: str, raw: bytes) -> CameraFrame:
-        image = read_compressed_image(raw)
+    def _compressed(self, topic: str, image: RawCompressedImage) -> CameraFrame:
+        images.check_compressed(image.format, image.data)
         return CameraFrame(
             stamp_ns=image.stamp_ns,
             frame_id=image.frame_id,
@@ -96,22 +107,19 @@ class FrameReader:
             fingerprint=images.fingerprint(image.data, image.format),
         )
 
-    def _raw(self, topic: str, raw: bytes) -> CameraFrame:
-        image = read_image(raw)
-        shape = (image.encoding, image.height, image.width, image.step, image.is_bigendian)
+    def _raw(self, topic: str, image: RawImage, raw: bytes) -> CameraFrame:
+        shape = (image.encoding, image.height, image.width, image.step)
+        bridge = self._bridge
+        if bridge is not None and image.encoding not in CORE_ENCODINGS and bridge_is_right(bridge, image):
+            decode = partial(_by_cv_bridge, bridge, image.encoding, raw)
+        else:
+            images.check_image(*shape, image.data)
+            decode = partial(images.decode_image, *shape, image.is_bigendian, image.data)
         return CameraFrame(
             stamp_ns=image.stamp_ns,
             frame_id=image.frame_id,
-            decode=self._complaining(topic, image.encoding, lambda: self._decode_raw(image, raw)),
-            fingerprint=images.fingerprint(image.data, *shape),
-        )
-
-    def _decode_raw(self, image: RawImage, raw: bytes) -> RgbImage:
-        if self._bridge is not None and bridge_is_right(image):
-            message = deserialize_message(raw, import_type(IMAGE))
-            return np.ascontiguousarray(self._bridge.imgmsg_to_cv2(message, "rgb8"), dtype=np.uint8)
-        return images.decode_image(
-            image.encoding, image.height, image.width, image.step, image.is_bigendian, image.data
+            decode=self._complaining(topic, image.encoding, decode),
+            fingerprint=images.fingerprint(image.data, *shape, image.is_bigendian),
         )
 
     def _complaining(self, topic: str, encoding: str, decode: Callable[[], RgbImage]) -> Callable[[], RgbImage]:
@@ -125,22 +133,37 @@ class FrameReader:
         return decode_or_complain
 
 
-def bridge_is_right(image: RawImage) -> bool:
-    """Whether cv_bridge reads this image as the core does."""
-    channels = CV_BRIDGE_CHANNELS.get(image.encoding)
-    return (
-        channels is not None
-        and image.step == image.width * channels
-        and len(image.data) == image.step * image.height
-        and image.width > 0
-        and image.height > 0
-    )
-
-
 def find_cv_bridge() -> Any:
     """A CvBridge, or None where it is not installed or cannot be imported."""
     try:
         from cv_bridge import CvBridge  # noqa: PLC0415
-    except Exception:  # a build against another NumPy fails in several ways
+    except Exception:  # a build against another NumPy fails in several ways (vision_opencv issue 535)
         return None
     return CvBridge()
+
+
+def bridge_is_right(bridge: Any, image: RawImage) -> bool:
+    """Whether cv_bridge knows the encoding and none of its known faults can touch this message.
+
+    Rows must be tight, the buffer whole, and samples of more than one byte little-endian.
+    """
+    try:
+        dtype, channels = bridge.encoding_to_dtype_with_channels(image.encoding)
+        sample_bytes = np.dtype(dtype).itemsize
+    except Exception:  # CvBridgeError, and a few others for names it cannot take apart
+        return False
+    return (
+        image.width > 0
+        and image.height > 0
+        and image.step == image.width * sample_bytes * channels
+        and len(image.data) == image.step * image.height
+        and not (image.is_bigendian and sample_bytes > 1)
+    )
+
+
+def _by_cv_bridge(bridge: Any, encoding: str, raw: bytes) -> RgbImage:
+    message = deserialize_message(raw, import_type(IMAGE))
+    try:
+        return np.ascontiguousarray(bridge.imgmsg_to_cv2(message, "rgb8"), dtype=np.uint8)
+    except Exception as error:  # CvBridgeError and whatever OpenCV raises
+        raise InputError(f"image encoding {encoding!r}: cv_bridge cannot convert it to rgb8: {error}") from error
