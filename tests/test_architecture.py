@@ -21,7 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "store": set(),
     "report": {"store"},
     "sim": {"store"},
-    "train": {"sim", "prm", "store", "curve"},
+    "train": {"sim", "judges", "prm", "store", "curve"},
     "bringup": {"episode", "events", "curve", "motion", "prm"},
 }
 HEAVY = {"torch", "robosuite", "mujoco", "onnx", "transformers", "pyarrow"}

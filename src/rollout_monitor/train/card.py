@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from rollout_monitor.frames import FrameSet
-from rollout_monitor.prm.embedded import EmbeddedModel
+from rollout_monitor.judges import measures
+from rollout_monitor.judges.bootstrap import Figure, bootstrap
+from rollout_monitor.judges.measures import Answers
+from rollout_monitor.prm.embedded import EmbeddedModel, summarise
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.sim.generate import RolloutMeta, decode_pictures
 from rollout_monitor.sim.tasks import Task, get_task
-from rollout_monitor.train import figures
 from rollout_monitor.train.features import Rollout
-from rollout_monitor.train.figures import Answers, Figure, answers_from, bootstrap
 from rollout_monitor.train.fit import Network, run_head
 from rollout_monitor.train.phrases import fill, templates
 
@@ -37,6 +39,28 @@ class Measured:
     counts: dict[str, dict[str, int]]
     directions: dict[str, int]
     latency_ms: dict[str, float]
+
+
+def answers_from(
+    rollout: str,
+    outputs: dict[str, npt.NDArray[np.float32]],
+    truth: npt.NDArray[np.float64],
+    succeeded: bool,
+    drops: list[tuple[int, int]],
+) -> Answers:
+    """Turn the head's raw outputs over a rollout into answers, as the run-time model does."""
+    rows = np.array([summarise(bins) for bins in outputs["bins"]])
+    return Answers(
+        rollout=rollout,
+        value=rows[:, 0],
+        lower=rows[:, 1],
+        upper=rows[:, 2],
+        success=outputs["success"].astype(np.float64),
+        direction=outputs["direction"].argmax(1).astype(np.int64) - 1,
+        truth=truth,
+        succeeded=succeeded,
+        drops=drops,
+    )
 
 
 def ask(network: Network, vocabulary: Vocabulary, rollout: Rollout, task: Task, text: str, **options: bool) -> Answers:
@@ -64,7 +88,7 @@ def calibrate(network: Network, vocabulary: Vocabulary, rollouts: Sequence[Rollo
     temperatures = np.geomspace(0.3, 4.0, 50)
     for temperature in temperatures:
         warmed = [_warm(answer, output, float(temperature)) for answer, output in zip(answers, outputs, strict=True)]
-        if figures.COVERAGE(warmed) >= COVERAGE:
+        if measures.COVERAGE(warmed) >= COVERAGE:
             break
     network.head.temperature.fill_(float(temperature))
     return float(temperature)
@@ -119,40 +143,40 @@ def measure(network: Network, vocabulary: Vocabulary, rollouts: Sequence[Rollout
         if rollout.meta.outcome == "success"
     ]
 
-    f1, right, wrong = figures.robopulse_f1, figures.accuracy, figures.false_success
+    f1, right, wrong = measures.direction_f1, measures.accuracy, measures.false_success
     table = {
-        "Progress MAE": bootstrap(figures.MAE, own),
-        "Spearman with true progress": bootstrap(figures.SPEARMAN, own),
-        "Coverage of the 90 % interval": bootstrap(figures.COVERAGE, own),
-        "Mean width of the 90 % interval": bootstrap(figures.INTERVAL_WIDTH, own),
+        "Progress MAE": bootstrap(measures.MAE, own),
+        "Spearman with true progress": bootstrap(measures.SPEARMAN, own),
+        "Coverage of the 90 % interval": bootstrap(measures.COVERAGE, own),
+        "Mean width of the 90 % interval": bootstrap(measures.INTERVAL_WIDTH, own),
         "Direction Macro-F1, differenced progress": bootstrap(f1("progress"), own),
         "Falling F1, differenced progress": bootstrap(f1("progress", only=-1), own),
         "Direction Macro-F1, direction head": bootstrap(f1("direction"), own),
         "Falling F1, direction head": bootstrap(f1("direction", only=-1), own),
         "Direction Macro-F1, differenced progress, rollouts played forwards and back": bootstrap(f1("progress"), back),
         "Falling F1, differenced progress, rollouts played forwards and back": bootstrap(f1("progress", only=-1), back),
-        "Three-class Macro-F1, direction head, every frame": bootstrap(figures.THREE_CLASS_F1, own),
-        "Drops of 0.2 or more seen within 1 s": bootstrap(figures.DROPS_SEEN, own),
+        "Three-class Macro-F1, direction head, every frame": bootstrap(measures.THREE_CLASS_F1, own),
+        "Drops of 0.2 or more seen within 1 s": bootstrap(measures.DROPS_SEEN, own),
         "Success accuracy, by probability": bootstrap(right("probability"), own),
         "Success accuracy, by progress": bootstrap(right("progress"), own),
         "False success, by probability": bootstrap(wrong("probability"), own),
         "Wrong instruction, false success, by probability": bootstrap(wrong("probability"), by_other_success),
         "Wrong instruction, false success, by progress": bootstrap(wrong("progress"), by_other_success),
-        "Wrong instruction, progress MAE": bootstrap(figures.MAE, other),
-        "Progress MAE, wrist camera missing": bootstrap(figures.MAE, blind),
+        "Wrong instruction, progress MAE": bootstrap(measures.MAE, other),
+        "Progress MAE, wrist camera missing": bootstrap(measures.MAE, blind),
         "Success accuracy, by probability, wrist camera missing": bootstrap(right("probability"), blind),
-        "Progress MAE, phrasings never trained": bootstrap(figures.MAE, reworded),
+        "Progress MAE, phrasings never trained": bootstrap(measures.MAE, reworded),
         "Success accuracy, by probability, phrasings never trained": bootstrap(right("probability"), reworded),
     }
     for name in sorted({rollout.meta.task for rollout in rollouts}):
         part = [a for a, r in zip(own, rollouts, strict=True) if r.meta.task == name]
-        table[f"Progress MAE, {name}"] = bootstrap(figures.MAE, part)
+        table[f"Progress MAE, {name}"] = bootstrap(measures.MAE, part)
         table[f"Success accuracy, by probability, {name}"] = bootstrap(right("probability"), part)
-    rising, falling = figures.robopulse_counts(own)
-    rising_back, falling_back = figures.robopulse_counts(back)
+    rising, falling = measures.direction_counts(own)
+    rising_back, falling_back = measures.direction_counts(back)
     return Measured(
         table=table,
-        counts={by: figures.confusion(own, by) for by in ("probability", "progress")},
+        counts={by: measures.confusion(own, by) for by in ("probability", "progress")},
         directions={
             "rising": rising,
             "falling": falling,

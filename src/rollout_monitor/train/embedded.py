@@ -22,12 +22,13 @@ from typing import Any
 import torch
 
 from rollout_monitor.errors import InputError, RolloutMonitorError
+from rollout_monitor.judges import measures
 from rollout_monitor.prm.backbone import Backbone
 from rollout_monitor.prm.files import sha256_of
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.sim.generate import RolloutMeta, write_index
 from rollout_monitor.sim.tasks import TASKS
-from rollout_monitor.train import card, figures
+from rollout_monitor.train import card
 from rollout_monitor.train.backbone import GRID_CHANNELS, FrozenBackbone, export_backbone, fit_projection
 from rollout_monitor.train.export import check_export, export_network, write_description
 from rollout_monitor.train.features import Rollout, cache_features, load_rollout, sample_pictures
@@ -98,7 +99,7 @@ def train(
         lambda step, loss: _tell(f"fit (loss {loss:.3f})", step, settings.steps, 25),
     )
     temperature = card.calibrate(network, vocabulary, parts["val"])
-    validation = figures.accuracy("probability")(card.ask_all(network, vocabulary, parts["val"]))
+    validation = measures.accuracy("probability")(card.ask_all(network, vocabulary, parts["val"]))
     description = {
         "name": NAME,
         "rate_hz": RATE_HZ,
