@@ -70,7 +70,8 @@ def from_increments(changes: FloatArray) -> IntArray:
     padded = np.concatenate([np.zeros(CAUSAL_MEAN - 1), changes])
     mean = np.convolve(padded, np.ones(CAUSAL_MEAN) / CAUSAL_MEAN, mode="valid")
     # A sum that ought to be zero may come out as 1e-17: that is no direction.
-    return np.sign(np.where(np.abs(mean) < 1e-12, 0.0, mean)).astype(np.int64)
+    signs: IntArray = np.sign(np.where(np.abs(mean) < 1e-12, 0.0, mean)).astype(np.int64)
+    return signs
 
 
 @dataclass(frozen=True)
