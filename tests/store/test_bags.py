@@ -25,12 +25,13 @@ from bag_making import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mcap.reader import make_reader
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 
 from rollout_monitor.errors import InputError
 from rollout_monitor.images import encode_jpeg
 from rollout_monitor.records import Boundary, Label
-from rollout_monitor.store.bags import ImageItem, JointItem, MarkerItem, open_bag
+from rollout_monitor.store.bags import DamagedBagError, ImageItem, JointItem, MarkerItem, open_bag
 from rollout_monitor.store.messages import COMPRESSED_IMAGE, EPISODE, IMAGE, JOINT_STATE
 
 
@@ -129,6 +130,8 @@ def test_compressed_images_and_repeated_frames(tmp_path: Path) -> None:
         first, second, cut = (item for item in opened.decoded() if isinstance(item, ImageItem))
     assert first.fingerprint == second.fingerprint != cut.fingerprint
     assert first.decode().shape == (16, 16, 3)
+    assert (first.trouble, second.trouble) == ("", "")
+    assert "cut short" in cut.trouble, "seen without decoding"
     with pytest.raises(InputError, match="cut short"):
         cut.decode()
 
@@ -262,6 +265,58 @@ def test_flipped_bytes_are_an_input_error_or_harmless(
         assert "damaged.mcap" in str(error)
     else:
         assert read <= {message[3] for message in made}, "a checksum stands between damaged bytes and a figure"
+
+
+def damage_a_chunk(file: Path, number: int) -> tuple[int, int]:
+    """Turn over a byte in the middle of a chunk; return the chunk's time span."""
+    with file.open("rb") as stream:
+        summary = make_reader(stream).get_summary()
+    assert summary is not None
+    chunk = summary.chunk_indexes[number]
+    content = bytearray(file.read_bytes())
+    content[chunk.chunk_start_offset + chunk.chunk_length // 2] ^= 0xFF
+    file.write_bytes(content)
+    return chunk.message_start_time, chunk.message_end_time
+
+
+def test_a_damaged_chunk_costs_only_itself_and_is_told(bag: Path, made: list[Message], tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.mcap"
+    damaged.write_bytes(storage_file(bag).read_bytes())
+    first_ns, last_ns = damage_a_chunk(damaged, 1)
+    read: list[Message] = []
+    with open_bag(damaged) as opened, pytest.raises(DamagedBagError) as error:
+        read.extend((m.topic, m.type, m.log_ns, m.raw) for m in opened.messages())
+    lost = [message for message in made if first_ns <= message[2] <= last_ns]
+    assert 0 < len(lost) < len(made) / 2
+    assert read == [message for message in made if message not in lost]
+    assert str(damaged) in str(error.value)
+    assert f"log time {first_ns} to {last_ns} ns, is damaged" in str(error.value)
+    assert f"{len(lost)} of {len(made)} messages could not be read" in str(error.value)
+
+
+def test_a_damaged_chunk_of_other_topics_is_no_damage(tmp_path: Path, made: list[Message]) -> None:
+    """Images and joints in chunks of their own: the joints are whole."""
+    joints = [message for message in made if message[0] == "/joint_states"]
+    later = [(topic, kind, log_ns + 9 * NS, data) for topic, kind, log_ns, data in made if topic == "/camera/image_raw"]
+    folder = record(tmp_path / "b", joints + later)
+    damage_a_chunk(storage_file(folder), -1)
+    assert raw(folder, ["/joint_states"]) == joints
+    with open_bag(folder) as opened, pytest.raises(DamagedBagError, match="of 30 messages could not be read"):
+        list(opened.decoded(["/camera/image_raw"]))
+
+
+def test_damage_in_one_file_of_a_split_bag_leaves_the_others(made: list[Message], tmp_path: Path) -> None:
+    whole = tmp_path / "split"
+    whole.mkdir()
+    half = len(made) // 2
+    for index, part in enumerate((made[:half], made[half:])):
+        one = record(tmp_path / f"part{index}", part)
+        (whole / f"split_{index}.mcap").write_bytes(storage_file(one).read_bytes())
+    damage_a_chunk(whole / "split_0.mcap", 0)
+    read: list[Message] = []
+    with open_bag(whole) as opened, pytest.raises(DamagedBagError, match=r"split_0\.mcap"):
+        read.extend((m.topic, m.type, m.log_ns, m.raw) for m in opened.messages())
+    assert read[-(len(made) - half) :] == made[half:]
 
 
 def test_an_active_recording_can_be_read(made: list[Message], tmp_path: Path, bag: Path) -> None:

@@ -105,8 +105,13 @@ def _run(
         sources = choose_sources(bag, cameras, joints)
         for note in [*bag.notes, *sources.notes]:
             console.print(f"note: {note}", style="dim", soft_wrap=True)
+        known = len(sources.notes)
         outputs = run_bag(bag, sources, engine(tuple(sources.cameras)), whole, label)
-        return [(one.report, one.pictures) for one in outputs if isinstance(one, Closed)]
+        closed = [one for one in outputs if isinstance(one, Closed)]
+        damage = sources.notes[known:]
+        for note in damage:
+            console.print(f"warning: {note}", style="bold yellow", soft_wrap=True, markup=False)
+        return [(one.report.model_copy(update={"notes": [*one.report.notes, *damage]}), one.pictures) for one in closed]
 
 
 def _model(name: str, curve: Path | None, curve_rate: float) -> ProgressModel:

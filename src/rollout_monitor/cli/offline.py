@@ -11,7 +11,7 @@ from rollout_monitor.episode.rollout import RolloutMonitor
 from rollout_monitor.errors import InputError
 from rollout_monitor.images import fingerprint
 from rollout_monitor.records import Boundary, EpisodeMarker, Label
-from rollout_monitor.store.bags import BagReader, ImageItem, JointItem, MarkerItem, StreamItem
+from rollout_monitor.store.bags import BagReader, DamagedBagError, ImageItem, JointItem, MarkerItem, StreamItem
 from rollout_monitor.store.videos import read_video
 
 _IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
@@ -68,13 +68,15 @@ def run_bag(
         monitor: the engine.
         whole: a START to use for the whole bag in the place of its own markers; its stamp is set to the first one.
         label: outcome to give with each END that has none.
+
+    A damaged bag is run as far as it can be read; what is missing is added to ``sources.notes``.
     """
     names = {topic: camera for camera, topic in sources.cameras.items()}
     topics = set(names) | ({sources.joints} if sources.joints else set())
     if whole is None and sources.markers:
         topics.add(sources.markers)
     last_ns = None
-    for item in bag.decoded(topics):
+    for item in _readable(bag.decoded(topics), sources.notes):
         if isinstance(item, MarkerItem):
             yield from monitor.on_marker(_labelled(item.marker, label))
             continue
@@ -87,6 +89,13 @@ def run_bag(
         end = {"boundary": Boundary.END, "stamp_ns": last_ns, "label": label}
         yield from monitor.on_marker(whole.model_copy(update=end))
     yield from monitor.finish()
+
+
+def _readable(items: Iterator[StreamItem], notes: list[str]) -> Iterator[StreamItem]:
+    try:
+        yield from items
+    except DamagedBagError as error:
+        notes.append(f"the recording is damaged, and figures may be wrong for it: {error}")
 
 
 def run_video(
@@ -113,6 +122,9 @@ def _labelled(marker: EpisodeMarker, label: Label | None) -> EpisodeMarker:
 
 def _feed(item: StreamItem, names: Mapping[str, str], monitor: RolloutMonitor) -> Iterable[Output]:
     if isinstance(item, ImageItem):
+        if item.trouble:
+            monitor.on_bad_image(names[item.topic])
+            return []
         return monitor.on_image(names[item.topic], item.stamp_ns, item.decode, item.fingerprint)
     if isinstance(item, JointItem):
         arrays = (item.positions.tolist(), item.velocities.tolist(), item.efforts.tolist())

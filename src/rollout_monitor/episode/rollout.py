@@ -57,6 +57,10 @@ class RolloutMonitor:
                 self._monitor.on_picture(Picture(stamp_ns, camera, encode_jpeg(decode())))
         return self._do(self._perception.on_image(camera, stamp_ns, decode, fingerprint))
 
+    def on_bad_image(self, camera: str) -> None:
+        """Count a frame that is seen to be unreadable without decoding it; the model is not offered it."""
+        self._perception.gate.on_bad_image(camera)
+
     def on_joints(
         self,
         stamp_ns: int,

@@ -1,6 +1,7 @@
 """Reads recorded episodes without ROS: a rosbag2 folder, or a bare .mcap or .db3 file.
 
-Folders without metadata.yaml and files that were cut short are read as far as they go, and say so.
+Folders without metadata.yaml and files that were cut short are read as far as they go, and say so. Of a damaged MCAP
+file all that can be read is given, and then `DamagedBagError` says what was not.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ __all__ = [
     "BagMessage",
     "BagReader",
     "BagTopic",
+    "DamagedBagError",
     "ImageItem",
     "JointItem",
     "MarkerItem",
@@ -50,6 +52,10 @@ NEWEST_METADATA = 9
 _FILES = re.compile(r"\.(mcap|mcap\.active|db3)(\.zstd)?$")
 _ROS1_MAGIC = b"#ROSBAG"
 _NS = 1e9
+
+
+class DamagedBagError(InputError):
+    """Raised behind the last message where some could not be read: what was given is right, but not all there was."""
 
 
 @dataclass(frozen=True)
@@ -116,11 +122,16 @@ class BagReader:
         """Messages in log order, of ``topics`` only where given.
 
         Raises:
-            InputError: a topic that is not in the bag, or a damaged file.
+            DamagedBagError: at the end, where chunks of an MCAP file could not be read: names each with its time span.
+            InputError: a topic that is not in the bag, or a damaged sqlite file.
         """
         self._refuse_unknown(topics)
-        merged = heapq.merge(*(file.messages(topics) for file in self._files), key=lambda message: message.log_ns)
-        return map(self._unpacked, merged) if self._message_zstd else merged
+        damage: list[str] = []
+        merged = heapq.merge(
+            *(file.messages(topics, damage.append) for file in self._files), key=lambda message: message.log_ns
+        )
+        whole = self._until_damage(merged, damage, topics)
+        return map(self._unpacked, whole) if self._message_zstd else whole
 
     def decoded(self, topics: Collection[str] | None = None) -> Iterator[StreamItem]:
         """Joint states, camera frames and episode markers in log order; messages of other types are left out.
@@ -129,6 +140,7 @@ class BagReader:
             topics: only these; every topic of a known type where None.
 
         Raises:
+            DamagedBagError: at the end, see :meth:`messages`.
             InputError: an unknown topic, a topic of another type, a message that does not fit its type.
         """
         self._refuse_unknown(topics)
@@ -156,6 +168,17 @@ class BagReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _until_damage(
+        self, messages: Iterable[BagMessage], damage: list[str], topics: Collection[str] | None
+    ) -> Iterator[BagMessage]:
+        read = 0
+        for message in messages:
+            yield message
+            read += 1
+        if damage:
+            there = sum(topic.count for topic in self.topics if topics is None or topic.name in topics)
+            raise DamagedBagError(f"{'; '.join(damage)}; {there - read} of {there} messages could not be read")
 
     def _open(self, path: Path, *, unpack: bool) -> McapFile | SqliteFile:
         if unpack:

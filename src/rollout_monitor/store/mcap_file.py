@@ -1,7 +1,8 @@
-"""One MCAP file, whole or cut short.
+"""One MCAP file, whole, cut short or damaged.
 
-A file with its footer is read through its index. One without (the recorder was killed, the copy broke off) is
-scanned record by record up to the break, and says how much that was.
+A file with its footer is read through its index; a chunk whose checksum is wrong is left out, and told. A file without
+footer (the recorder was killed, the copy broke off) is scanned record by record up to the break, and says how much that
+was.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import heapq
 import struct
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -51,6 +52,10 @@ class _Block:
     """Of the record's content."""
     length: int
     is_chunk: bool
+    end_ns: int = field(default=0, compare=False)
+    """Log time of the last message in a chunk of an indexed file."""
+    channels: frozenset[int] | None = field(default=None, compare=False)
+    """Which channels a chunk of an indexed file has; None where nobody wrote it down."""
 
 
 @dataclass
@@ -95,7 +100,7 @@ class McapFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._blocks: list[_Block] | None = None
+        self._blocks: list[_Block] = []
         self.damage: str | None = None
         with path.open("rb") as stream:
             if stream.read(len(MAGIC)) != MAGIC:
@@ -106,37 +111,38 @@ class McapFile:
             else:
                 self._take_summary(summary)
 
-    def messages(self, topics: Collection[str] | None = None) -> Iterator[BagMessage]:
+    def messages(
+        self, topics: Collection[str] | None = None, on_damage: Callable[[str], None] | None = None
+    ) -> Iterator[BagMessage]:
         """Messages in log order, of ``topics`` only where given.
 
+        Args:
+            topics: only these.
+            on_damage: told of each chunk that cannot be read and is left out; without it such a chunk is an error.
+
         Raises:
-            InputError: a chunk that is damaged though the file has its index.
+            InputError: a damaged chunk, without ``on_damage``.
         """
-        read, last = 0, self.start_ns
+
+        def left_out(block: _Block, error: Exception) -> None:
+            said = (
+                f"{self.path}: the chunk at byte {block.offset}, log time {block.start_ns} to {block.end_ns} ns, is "
+                f"damaged ({error or type(error).__name__})"
+            )
+            if on_damage is None:
+                raise InputError(said) from error
+            on_damage(said)
+
+        wanted = {number for number, channel in self._channels.items() if topics is None or channel.topic in topics}
+        blocks = [block for block in self._blocks if block.channels is None or block.channels & wanted]
         with self.path.open("rb") as stream:
-            try:
-                for channel, message in self._records(stream, topics):
+            for message in _in_log_order(blocks, stream, set(self._channels), left_out):
+                if message.channel_id in wanted:
+                    channel = self._channels[message.channel_id]
                     yield BagMessage(channel.topic, self._types[channel.schema_id], message.log_time, message.data)
-                    read, last = read + 1, message.log_time
-            except _READ_ERRORS as error:
-                raise InputError(
-                    f"{self.path}: damaged after {read} messages (log time {last} ns): "
-                    f"{error or type(error).__name__}; `mcap recover` keeps what is readable"
-                ) from error
 
     def close(self) -> None:
         """Nothing is held between calls."""
-
-    def _records(self, stream: BinaryIO, topics: Collection[str] | None) -> Iterator[tuple[Channel, Message]]:
-        if self._blocks is None:
-            reader = SeekingReader(stream, validate_crcs=True)
-            for _, channel, message in reader.iter_messages(topics=None if topics is None else list(topics)):
-                yield channel, message
-            return
-        for message in _in_log_order(self._blocks, stream):
-            channel = self._channels[message.channel_id]
-            if topics is None or channel.topic in topics:
-                yield channel, message
 
     def _take_summary(self, summary: Summary) -> None:
         statistics = summary.statistics
@@ -144,6 +150,17 @@ class McapFile:
         empty = statistics.message_count == 0
         self.start_ns = None if empty else statistics.message_start_time
         self.end_ns = None if empty else statistics.message_end_time
+        self._blocks = [
+            _Block(
+                start_ns=index.message_start_time,
+                offset=index.chunk_start_offset + _RECORD_HEAD.size,
+                length=index.chunk_length - _RECORD_HEAD.size,
+                is_chunk=True,
+                end_ns=index.message_end_time,
+                channels=frozenset(index.message_index_offsets) or None,
+            )
+            for index in summary.chunk_indexes
+        ]
         self._take_channels(summary.schemas, summary.channels, statistics.channel_message_counts)
 
     def _take_scan(self, found: _Contents) -> None:
@@ -265,17 +282,31 @@ def _message(content: bytes) -> Message:
     )
 
 
-def _in_log_order(blocks: Iterable[_Block], stream: BinaryIO) -> Iterator[Message]:
-    """Messages by log time, holding only the blocks that overlap in time."""
+def _in_log_order(
+    blocks: Iterable[_Block], stream: BinaryIO, known: set[int], left_out: Callable[[_Block, Exception], None]
+) -> Iterator[Message]:
+    """Messages by log time, holding only the blocks that overlap in time; blocks that cannot be read are told."""
     waiting: list[tuple[int, int, int, Message]] = []
     for block in sorted(blocks):
         while waiting and waiting[0][0] < block.start_ns:
             yield heapq.heappop(waiting)[3]
-        stream.seek(block.offset)
-        content = stream.read(block.length)
-        records = _chunk_records(content) if block.is_chunk else [_message(content)]
-        for index, record in enumerate(records):
-            if isinstance(record, Message):
-                heapq.heappush(waiting, (record.log_time, block.offset, index, record))
+        try:
+            messages = _block_messages(block, stream, known)
+        except _READ_ERRORS as error:
+            left_out(block, error)
+            continue
+        for index, message in enumerate(messages):
+            heapq.heappush(waiting, (message.log_time, block.offset, index, message))
     while waiting:
         yield heapq.heappop(waiting)[3]
+
+
+def _block_messages(block: _Block, stream: BinaryIO, known: set[int]) -> list[Message]:
+    """All messages of a block, whole or not at all."""
+    stream.seek(block.offset)
+    content = stream.read(block.length)
+    records = _chunk_records(content) if block.is_chunk else [_message(content)]
+    messages = [record for record in records if isinstance(record, Message)]
+    if strange := {message.channel_id for message in messages} - known:
+        raise ValueError(f"a message of channel {min(strange)}, which was not announced")
+    return messages

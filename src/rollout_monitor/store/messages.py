@@ -91,6 +91,8 @@ class ImageItem:
     fingerprint: bytes
     """Equal for repeated frames, see :func:`rollout_monitor.images.fingerprint`."""
     log_ns: int = 0
+    trouble: str = ""
+    """Why the frame is seen to be unreadable without decoding it; empty where it is not."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,7 @@ def _image_item(message: BagMessage, fields: Any) -> ImageItem:
         decode=decode,
         fingerprint=images.fingerprint(fields.data, *shape),
         log_ns=message.log_ns,
+        trouble=_trouble(lambda: images.check_image(*shape[:4], fields.data)),
     )
 
 
@@ -233,7 +236,16 @@ def _compressed_item(message: BagMessage, fields: Any) -> ImageItem:
         decode=decode,
         fingerprint=images.fingerprint(fields.data, fields.format),
         log_ns=message.log_ns,
+        trouble=_trouble(lambda: images.check_compressed(fields.format, fields.data)),
     )
+
+
+def _trouble(check: Callable[[], None]) -> str:
+    try:
+        check()
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def _marker_item(message: BagMessage, fields: Any) -> MarkerItem:

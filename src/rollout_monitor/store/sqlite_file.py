@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -46,7 +46,11 @@ class SqliteFile:
         except sqlite3.Error as error:
             raise InputError(f"{path}: expected a rosbag2 sqlite3 file: {error}") from error
 
-    def messages(self, topics: Collection[str] | None = None) -> Iterator[BagMessage]:
+    def messages(
+        self,
+        topics: Collection[str] | None = None,
+        on_damage: Callable[[str], None] | None = None,  # noqa: ARG002 - sqlite cannot leave a damaged page out
+    ) -> Iterator[BagMessage]:
         """Messages in log order, of ``topics`` only where given.
 
         Raises:

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rclpy.node import Node
@@ -18,7 +18,7 @@ from rollout_monitor_msgs.msg import Episode
 from rosgraph_msgs.msg import Clock
 
 from rollout_monitor.errors import InputError, RolloutMonitorError
-from rollout_monitor.store.bags import BagMessage, BagReader, BagTopic, open_bag
+from rollout_monitor.store.bags import BagMessage, BagReader, BagTopic, DamagedBagError, open_bag
 from rollout_monitor.store.qos import parse_qos
 from rollout_monitor_nodes.common.cdr import header_stamp_ns, with_header_stamp
 from rollout_monitor_nodes.common.params import declare
@@ -184,7 +184,14 @@ class ReplayNode(Node):
 
     def _one_pass(self, bag: BagReader) -> Iterable[BagMessage]:
         played = {topic.name for topic in bag.topics} & set(self._names)
-        return markers_first(bag.messages(played), EPISODE.type)
+        return markers_first(self._readable(bag.messages(played)), EPISODE.type)
+
+    def _readable(self, messages: Iterable[BagMessage]) -> Iterator[BagMessage]:
+        """Play what can be read of a damaged recording, and say what could not."""
+        try:
+            yield from messages
+        except DamagedBagError as error:
+            self.get_logger().error(f"not everything was played: {error}")
 
     def _publish(self, message: BagMessage, shift_ns: int, lap: int) -> None:
         raw = message.raw
