@@ -106,6 +106,7 @@ def test_an_interrupted_python_program_has_stopped_cleanly(stage: Stage) -> None
 
 
 def test_who_does_not_hear_is_terminated_and_then_killed_with_its_children(stage: Stage) -> None:
+    """As ``ros2 launch`` does it: SIGINT, SIGTERM after 5 s, SIGKILL after 10 s (SMACC2#640)."""
     deaf = (
         "import signal, subprocess, sys\n"
         "for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)\n"

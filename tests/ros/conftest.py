@@ -63,6 +63,14 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
     yield from open_graph(tmp_path)
 
 
+@pytest.fixture
+def other_graph(tmp_path: Path) -> Iterator[Graph]:
+    """A second one, on a domain of its own."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    yield from open_graph(folder)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Attach the logs of the started nodes to a failed test."""

@@ -1,0 +1,75 @@
+"""Which segments in shared memory are removed: those that nobody has locked, and no other file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rollout_monitor.bringup import shared_memory
+
+HOLDER = """
+import fcntl, sys
+held = open(sys.argv[1])
+fcntl.flock(held, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def make_segment(folder: Path, name: str, age_s: float = 60.0) -> Path:
+    """A segment and its lock file; returns the lock file."""
+    (folder / name).write_bytes(b"data")
+    lock = folder / f"{name}_el"
+    lock.touch()
+    made = lock.stat().st_mtime - age_s
+    os.utime(lock, (made, made))
+    return lock
+
+
+@pytest.mark.parametrize("family", ["fastrtps", "fastdds"])
+def test_a_segment_goes_when_its_owner_has_ended_and_never_before(tmp_path: Path, family: str) -> None:
+    lock = make_segment(tmp_path, f"{family}_0123456789abcdef")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None and owner.stdout.readline() == "locked\n"
+        assert shared_memory.remove_dead(tmp_path) == []
+        assert lock.exists()
+        owner.kill()
+    assert shared_memory.remove_dead(tmp_path) == [tmp_path / f"{family}_0123456789abcdef"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_young_one_may_be_about_to_be_locked(tmp_path: Path) -> None:
+    make_segment(tmp_path, "fastdds_0123456789abcdef", age_s=0.0)
+    assert shared_memory.remove_dead(tmp_path) == []
+    assert len(shared_memory.remove_dead(tmp_path, settled_s=0.0)) == 1
+
+
+def test_what_is_no_segment_of_this_user_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ports are shared; a link may lead anywhere; a file of that name may be of a stranger."""
+    for name in ("fastrtps_port7000", "sem.fastrtps_port7000_mutex", "fastdds_0123", "other_0123456789abcdef"):
+        make_segment(tmp_path, name)
+    aim = make_segment(tmp_path, "precious")
+    (tmp_path / "fastdds_00000000000000aa_el").symlink_to(aim)
+    before = sorted(tmp_path.iterdir())
+    assert shared_memory.remove_dead(tmp_path) == []
+    make_segment(tmp_path, "fastdds_0123456789abcdef")
+    monkeypatch.setattr(os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
+    assert shared_memory.remove_dead(tmp_path) == []
+    assert set(before) < set(tmp_path.iterdir())
+
+
+def test_a_process_removes_its_own_and_no_other(tmp_path: Path) -> None:
+    own, other = (make_segment(tmp_path, f"fastdds_000000000000000{digit}") for digit in "12")
+    with own.open():
+        shared_memory.remove_own(tmp_path)
+    assert sorted(tmp_path.iterdir()) == [other.with_name("fastdds_0000000000000002"), other]
+
+
+def test_a_machine_without_such_a_folder_is_fine(tmp_path: Path) -> None:
+    assert shared_memory.remove_dead(tmp_path / "none") == []
