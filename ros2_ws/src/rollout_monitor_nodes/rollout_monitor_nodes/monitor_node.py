@@ -39,7 +39,7 @@ from rollout_monitor_nodes.common.folders import ensure_writable, stored_report
 from rollout_monitor_nodes.common.images import FrameReader, camera_sources
 from rollout_monitor_nodes.common.managed import ManagedNode
 from rollout_monitor_nodes.common.markers import Heard, MarkerListener
-from rollout_monitor_nodes.common.publishing import make_publisher
+from rollout_monitor_nodes.common.publishing import destroy_publishers, make_publisher
 from rollout_monitor_nodes.common.qos import PROFILES
 from rollout_monitor_nodes.common.spin import EXIT_FAILED, EXIT_OK, call_soon, run
 from rollout_monitor_nodes.common.streamtime import StreamClock, passing_time
@@ -172,8 +172,7 @@ class MonitorNode(ManagedNode):
         """Wait for reports that are being written."""
         if self._publishers_by_topic:
             self._keeper.close()
-        for publisher in self._publishers_by_topic.values():
-            self.destroy_publisher(publisher)
+        destroy_publishers(self, self._publishers_by_topic.values())
         self._publishers_by_topic = {}
 
     def stop(self, reason: str) -> None:

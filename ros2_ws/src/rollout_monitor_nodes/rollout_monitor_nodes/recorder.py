@@ -160,13 +160,14 @@ class Recorder(Node):
         ]
         self._syncing.start()
 
-    def stop(self, reason: str) -> None:  # noqa: ARG002
+    def stop(self, reason: str) -> None:
         """In mid-episode, wait a moment for the monitor's report, which it writes because it was stopped too."""
         if self._stopping:
             self._end_all("stopped twice")
         self._stopping = True
-        for recording in self._open:
-            recording.close_at_ns = self._steady_ns() + round(self.settings.stop_wait_s * 1e9)
+        for one in self._open:
+            self.get_logger().info(f"stopping ({reason}); waiting for the report of episode {one.episode_id}")
+            one.close_at_ns = self._steady_ns() + round(self.settings.stop_wait_s * 1e9)
         self._finish_if_done()
 
     def close(self) -> None:
