@@ -122,17 +122,28 @@ class MotionFigures(Record):
 
 
 class JointHealth(Record):
-    """What came in on the joint stream: since it began, or, in a report, within the episode."""
+    """What came in on the joint stream: since it began, or, in a report, within the episode.
+
+    Every message is in exactly one class: ``received = used + not_advancing + malformed + unusable + unstamped +
+    stray``. ``non_finite`` counts joint values, not messages; ``lost`` counts what never arrived.
+    """
 
     received: int = Field(default=0, ge=0, description="messages")
     used: int = Field(default=0, ge=0, description="messages that gave at least one sample")
     non_finite: int = Field(default=0, ge=0, description="joint samples dropped as NaN or infinite")
     not_advancing: int = Field(default=0, ge=0, description="messages dropped because their stamp did not advance")
     malformed: int = Field(default=0, ge=0, description="messages whose arrays do not fit their names")
+    unusable: int = Field(default=0, ge=0, description="messages without a finite position of a wanted joint")
+    unstamped: int = Field(default=0, ge=0, description="messages dropped because their stamp was zero among others")
+    stray: int = Field(default=0, ge=0, description="messages dropped because their stamp was far from its neighbours")
+    lost: int = Field(default=0, ge=0, description="messages that were lost on the way, as the middleware counts them")
     gaps: int = Field(default=0, ge=0, description="holes longer than the limit, left unfilled")
     clock_jumps: int = Field(default=0, ge=0, description="times the stamps went back")
     rate_hz: float | None = Field(default=None, description="median message rate over the last second of stamps")
     last_stamp_ns: int | None = None
+    missing_since_ns: dict[str, int] = Field(
+        default_factory=dict, description="joints without which no grid row can be formed now, with their last stamp"
+    )
 
 
 class GridRow(Record):
@@ -155,7 +166,7 @@ class EffortSpike(Record):
 class KinematicSummary(Record):
     """How the arm moves now and has moved in this episode."""
 
-    stamp_ns: int = Field(description="stamp of the newest grid row")
+    stamp_ns: int = Field(description="stamp of the newest grid row; goes on while none can be formed")
     episode_id: str = ""
     joint_names: list[str] = Field(default_factory=list)
     grid_rate_hz: float = Field(gt=0.0)
@@ -170,16 +181,28 @@ class KinematicSummary(Record):
 
 
 class CameraHealth(Record):
-    """One camera stream, published on a change and at a fixed rate of stream time; counts as for `JointHealth`."""
+    """One camera stream, published on a change and at a fixed rate of stream time.
+
+    Every frame is in exactly one class: ``received = used + bad + not_advancing + unstamped + stray``; a frame that
+    nobody decoded counts as used. ``repeated`` frames are among the used and bad ones; ``lost`` ones never arrived.
+    """
 
     camera: str
     stamp_ns: int = Field(description="stream time of this report")
-    received: int = Field(default=0, ge=0)
+    received: int = Field(default=0, ge=0, description="frames")
+    used: int = Field(default=0, ge=0, description="frames that frame sets were chosen from")
     bad: int = Field(default=0, ge=0, description="frames that could not be decoded")
     repeated: int = Field(default=0, ge=0, description="frames identical to the one before")
     not_advancing: int = Field(default=0, ge=0, description="frames dropped because their stamp did not advance")
+    unstamped: int = Field(default=0, ge=0, description="frames dropped because their stamp was zero among others")
+    stray: int = Field(default=0, ge=0, description="frames dropped because their stamp was far from its neighbours")
+    lost: int = Field(default=0, ge=0, description="frames that were lost on the way, as the middleware counts them")
     rate_hz: float | None = None
     last_frame_ns: int | None = Field(default=None, description="stamp of the newest frame")
+    clock_offset_s: float | None = Field(
+        default=None, description="this stamp minus offset_from's while both arrive; None: one of them does not"
+    )
+    offset_from: str = Field(default="", description="the input whose clock the offset is against")
     frozen_since_ns: int | None = Field(default=None, description="first of the identical frames now showing")
     dark_since_ns: int | None = Field(default=None, description="first of the dark frames now showing")
     luminance: float | None = Field(default=None, description="mean luma of the newest frame, 0..255")

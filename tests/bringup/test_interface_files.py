@@ -28,12 +28,13 @@ RENAMED = {
     "detected_ns": "detected",
     "cleared_ns": "cleared",
     "camera_stamps_ns": "camera_stamps",
+    "clock_offset_s": "clock_offset",
 }
 MIRRORS = {
     "Episode": (records.EpisodeMarker, {}),
     "Progress": (records.ProgressEstimate, {}),
     "MotionFigures": (records.MotionFigures, {}),
-    "JointHealth": (records.JointHealth, {}),
+    "JointHealth": (records.JointHealth, {"missing_since_ns": "missing_since"}),
     "GridRow": (records.GridRow, {"stamp_ns": "stamp"}),
     "EffortSpike": (records.EffortSpike, {"stamp_ns": "stamp"}),
     "Kinematics": (records.KinematicSummary, {}),
@@ -124,6 +125,8 @@ def test_messages_carry_every_field_of_their_record(package: Path, message: str)
     expected = {renamed.get(name, name) for name in record.model_fields if name not in NOT_CARRIED}
     if message == "MonitorEvent":
         expected |= {"value_names"}  # a mapping takes two lists
+    if message == "JointHealth":
+        expected |= {"missing_joints"}
     if message == "Progress":
         expected |= {"camera_names"}
     assert expected <= set(found)

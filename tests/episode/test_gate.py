@@ -98,8 +98,23 @@ def test_repeated_and_backward_stamps_are_dropped_and_counted() -> None:
 def test_a_clock_that_jumps_back_starts_again() -> None:
     gate = FrameGate(GateSettings(jump_s=1.0))
     feed(gate, [("front", 10 * NS)])
-    assert [one.stamp_ns for one in feed(gate, [("front", 2 * NS)])] == [2 * NS]
-    assert gate.clock_jumps == 1
+    assert feed(gate, [("front", 2 * NS)]) == [], "one stamp is no clock"
+    assert [one.stamp_ns for one in feed(gate, [("front", 3 * NS)])] == [2 * NS, 3 * NS]
+    (health,) = gate.health(3 * NS)
+    assert (gate.clock_jumps, health.used, health.stray) == (1, 3, 0)
+
+
+def test_a_lone_stamp_from_another_time_is_dropped_and_counted() -> None:
+    """ros_comm#60 and ros_comm#1716: a header that nobody filled in; also one far ahead."""
+    gate = FrameGate(GateSettings(jump_s=1.0))
+    stamps = [100.0, 100.1, 0.0, 100.2, 3700.0, 100.3, 20.0, 100.4, 0.0, 0.0, 100.5]
+    assert [one.stamp_ns / NS for one in feed(gate, [("front", round(s * NS)) for s in stamps])] == [
+        100.0,
+        100.2,
+        100.4,
+    ]
+    (health,) = gate.health(101 * NS)
+    assert (gate.clock_jumps, health.received, health.used, health.unstamped, health.stray) == (0, 11, 6, 3, 2)
 
 
 def watch(images: list[RgbImage], prints: list[int]) -> list[CameraHealth]:

@@ -81,6 +81,8 @@ FIGURES = st.builds(
 JOINT_HEALTHS = st.builds(
     r.JointHealth,
     **dict.fromkeys(["received", "used", "non_finite", "not_advancing", "malformed", "gaps", "clock_jumps"], COUNTS),
+    **dict.fromkeys(["unusable", "unstamped", "stray", "lost"], COUNTS),
+    missing_since_ns=st.dictionaries(NAMES, STAMPS, max_size=3),
     rate_hz=maybe(POSITIVE),
     last_stamp_ns=maybe(STAMPS),
 )
@@ -106,8 +108,10 @@ CAMERAS = st.builds(
     r.CameraHealth,
     camera=NAMES,
     stamp_ns=STAMPS,
-    **dict.fromkeys(("received", "bad", "repeated", "not_advancing"), COUNTS),
+    **dict.fromkeys(("received", "used", "bad", "repeated", "not_advancing", "unstamped", "stray", "lost"), COUNTS),
     rate_hz=maybe(POSITIVE),
+    clock_offset_s=maybe(FLOATS),
+    offset_from=NAMES,
     **{name: maybe(STAMPS) for name in ("last_frame_ns", "frozen_since_ns", "dark_since_ns")},
     luminance=maybe(POSITIVE),
     contrast=maybe(POSITIVE),

@@ -50,14 +50,12 @@ class Bench:
         self.model = GatedModel()
         self.estimates: list[ProgressEstimate] = []
         self.notes: list[str] = []
-        self.undecodable: list[str] = []
         self.now_s = 100.0
         self.worker = EstimatorWorker(
             Estimator(self.model),
             queue,
             self.estimates.append,
             self.notes.append,
-            self.undecodable.append,
             clock_s=lambda: self.now_s,
         )
 
@@ -149,7 +147,6 @@ def test_a_frame_that_does_not_decode_is_a_missing_estimate(bench: Bench) -> Non
     bench.worker.put(Selected(1, {"front": Frame(1, decode)}))
     said = bench.until_said(1)[0]
     assert (said.status, said.progress, said.reason) == (EstimateStatus.MISSING, None, "cut short")
-    assert bench.undecodable == ["front"]
 
 
 def test_what_the_model_says_about_a_task_reaches_the_operator(bench: Bench) -> None:

@@ -10,7 +10,7 @@ from rollout_monitor.events.alarm import IMMEDIATE, Alarm, EventLog, Finding
 from rollout_monitor.events.motion import ContactDetector, RoughMotionDetector
 from rollout_monitor.events.progress import DrawdownDetector, PlateauDetector, StallDetector
 from rollout_monitor.events.settings import EventSettings
-from rollout_monitor.records import CameraHealth, Event, EventKind, KinematicSummary, Severity
+from rollout_monitor.records import CameraHealth, Event, EventKind, JointHealth, KinematicSummary, Severity
 
 _NS = 1_000_000_000
 
@@ -72,6 +72,7 @@ class Detectors:
         self._stall.update_motion(summary.stamp_ns, summary.moving)
         events = self.on_time(summary.stamp_ns)
         events += self._update(EventKind.JOINTS_INVALID, self._invalid.update(summary))
+        events += self._missing_joints(summary.health)
         if summary.stamp_ns < self._settled_ns:
             return events
         rough = self._rough.update(summary)
@@ -82,12 +83,20 @@ class Detectors:
             + self._update(EventKind.CONTACT, contact, immediate=True)
         )
 
+    def _missing_joints(self, health: JointHealth) -> list[Event]:
+        lost = {subject for (kind, subject), _ in self._alarms.items() if kind is EventKind.JOINTS_LOST and subject}
+        events: list[Event] = []
+        for joint in sorted(lost | set(health.missing_since_ns)):
+            finding = inputs.joint_missing(health, joint, self._settings.inputs)
+            events += self._update(EventKind.JOINTS_LOST, finding, joint, immediate=True)
+        return events
+
     def on_camera(self, health: CameraHealth) -> list[Event]:
         """Take a camera's health."""
         self._cameras[health.camera] = health
         limits = self._settings.inputs
         found = (
-            (EventKind.CAMERA_LOST, inputs.camera_lost(health, limits, self._start_ns)),
+            (EventKind.CAMERA_LOST, inputs.camera_lost(health, limits, self._start_ns, self._cameras.values())),
             (EventKind.CAMERA_FROZEN, inputs.camera_frozen(health, limits)),
             (EventKind.CAMERA_DARK, inputs.camera_dark(health, limits)),
         )
@@ -96,13 +105,16 @@ class Detectors:
     def on_time(self, stream_ns: int) -> list[Event]:
         """Judge what is missing at this stream time: joints, estimates, the task's budget."""
         limits = self._settings.inputs
+        cameras = self._cameras.values()
         usual_s = median(self._spacings) / _NS if self._spacings else 0.0
         since_ns = self._last_estimate_ns
-        late = inputs.model_silent(stream_ns, since_ns, self._start_ns, max(limits.model_late_s, 3 * usual_s))
-        lost = inputs.model_silent(
-            stream_ns, since_ns, self._start_ns, max(limits.model_lost_s, 9 * usual_s), lost=True
+        late = inputs.model_silent(
+            stream_ns, since_ns, self._start_ns, max(limits.model_late_s, 3 * usual_s), cameras=cameras
         )
-        joints = inputs.joints_lost(stream_ns, self._last_joints_ns, limits)
+        lost = inputs.model_silent(
+            stream_ns, since_ns, self._start_ns, max(limits.model_lost_s, 9 * usual_s), lost=True, cameras=cameras
+        )
+        joints = inputs.joints_lost(stream_ns, self._last_joints_ns, limits, cameras)
         return (
             self._update(EventKind.MODEL_LATE, late, immediate=True)
             + self._update(EventKind.MODEL_LOST, lost, immediate=True)

@@ -16,7 +16,6 @@ class Estimator:
         self._model = model
         self._card = model.card
         self._episode_id = ""
-        self.undecodable: list[str] = []  # cameras whose chosen frame did not decode, for the gate to count
         self.notes = ResetNotes()
         self._told = False
 
@@ -74,7 +73,6 @@ class Estimator:
             try:
                 images[camera] = frame.decode()
             except InputError:
-                self.undecodable.append(camera)
                 if index == 0:  # the primary camera: there is nothing to judge
                     raise
         stamps = {camera: selected.frames[camera].stamp_ns for camera in images}

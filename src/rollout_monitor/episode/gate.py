@@ -3,6 +3,8 @@
 The grid of stamps is absolute: the first primary frame in every period since stamp 0 is chosen, so the same rollout
 gives the same frames whenever the node was started. Another camera adds its newest frame that is not newer than the
 primary's; the primary waits for it as long as stamps allow (`GateSettings.pair_wait_s`).
+
+A frame whose stamp is far from the one before is held until the next frame bears it out or shows it to be a stray.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rollout_monitor.episode.offsets import JOINT_STATES, ClockOffset
 from rollout_monitor.episode.settings import GateSettings
 from rollout_monitor.errors import InputError
 from rollout_monitor.frames import RgbImage
 from rollout_monitor.images import luminance_and_contrast
+from rollout_monitor.motion.stamps import StampGuard, Verdict
 from rollout_monitor.records import CameraHealth
 
 _NS = 1_000_000_000
@@ -49,11 +53,12 @@ class CameraWatch:
         self._looked_tick = -1
         self._reported_tick = -1
         self._reported_state: tuple[int | None, int | None] = (None, None)
+        self._guard = StampGuard(round(settings.jump_s * _NS))
+        self._held: tuple[Frame, bytes | int] | None = None
+        self.offset = ClockOffset()
+        self.offset_from = ""
         self.last_ns: int | None = None
-        self.received = 0
-        self.bad = 0
-        self.repeated = 0
-        self.not_advancing = 0
+        self.received = self.bad = self.repeated = self.not_advancing = self.unstamped = self.stray = self.lost = 0
         self._frozen_since: int | None = None
         self._dark_since: int | None = None
         self._luminance: float | None = None
@@ -67,9 +72,42 @@ class CameraWatch:
         self._frozen_since = self._dark_since = None
         self._looked_tick = self._reported_tick = -1
 
-    def see(self, frame: Frame, fingerprint: bytes | int) -> bool:
-        """Count a frame; False where its stamp does not advance and it must be dropped."""
+    def believe(self, frame: Frame, fingerprint: bytes | int) -> list[tuple[Frame, bytes | int]]:
+        """Count a frame that came; return those that can be gone on with now, the one held back before included."""
         self.received += 1
+        verdict = self._guard.judge(frame.stamp_ns)
+        held, self._held = self._held, None
+        frame = Frame(frame.stamp_ns, self._counting(frame.decode))
+        if verdict is Verdict.UNSTAMPED:
+            self.unstamped += 1
+            self._held = held
+            return []
+        if verdict is Verdict.DOUBTFUL:
+            self.stray += 1  # until the next one bears it out
+            self._held = (frame, fingerprint)
+            return []
+        if verdict is Verdict.CONFIRMED and held is not None:
+            self.stray -= 1
+            return [held, (frame, fingerprint)]
+        return [(frame, fingerprint)]
+
+    def _counting(self, decode: Decode) -> Decode:
+        """The same decoder, which counts the frame as bad the first time it does not decode."""
+        told = False
+
+        def decode_and_count() -> RgbImage:
+            nonlocal told
+            try:
+                return decode()
+            except InputError:
+                self.bad += not told
+                told = True
+                raise
+
+        return decode_and_count
+
+    def see(self, frame: Frame, fingerprint: bytes | int) -> bool:
+        """Take a frame that is believed; False where its stamp does not advance and it must be dropped."""
         if self.last_ns is not None and frame.stamp_ns <= self.last_ns:
             self.not_advancing += 1
             return False
@@ -94,8 +132,7 @@ class CameraWatch:
         try:
             self._luminance, self._contrast = luminance_and_contrast(frame.decode())
         except InputError:
-            self.bad += 1
-            return
+            return  # counted
         dark = self._luminance < self._settings.dark_luminance and self._contrast < self._settings.dark_contrast
         if not dark:
             self._dark_since = None
@@ -118,11 +155,17 @@ class CameraWatch:
             camera=self.camera,
             stamp_ns=stream_ns,
             received=self.received,
+            used=self.received - self.bad - self.not_advancing - self.unstamped - self.stray,
             bad=self.bad,
             repeated=self.repeated,
             not_advancing=self.not_advancing,
+            unstamped=self.unstamped,
+            stray=self.stray,
+            lost=self.lost,
             rate_hz=self._rate(),
             last_frame_ns=self.last_ns,
+            clock_offset_s=self.offset.seconds,
+            offset_from=self.offset_from,
             frozen_since_ns=self._frozen_since,
             dark_since_ns=self._dark_since,
             luminance=self._luminance,
@@ -171,19 +214,46 @@ class FrameGate:
         watch = self._watches.get(camera)
         if watch is None:
             raise InputError(f"camera {camera!r} is not one of {', '.join(self._watches)}")
-        if watch.last_ns is not None and stamp_ns < watch.last_ns - self._settings.jump_s * _NS:
-            self._restart()
-        frame = Frame(stamp_ns, decode)
-        if not watch.see(frame, fingerprint):
-            return [], []
-        if camera == self._primary:
-            tick = int(stamp_ns // self._period_ns)
-            if tick > self._tick:
-                self._tick = tick
-                self._pending.append(frame)
-        else:
+        selected: list[Selected] = []
+        health: list[CameraHealth] = []
+        for frame, known_as in watch.believe(Frame(stamp_ns, decode), fingerprint):
+            if watch.last_ns is not None and frame.stamp_ns < watch.last_ns - self._settings.jump_s * _NS:
+                self._restart()
+            if not watch.see(frame, known_as):
+                continue
+            self._note_clock(camera, frame.stamp_ns)
+            self._queue(camera, frame)
+            selected += self._release()
+            health += self.on_time(frame.stamp_ns)
+        return selected, health
+
+    def last_ns(self, camera: str) -> int | None:
+        """Stamp of a camera's newest frame that is believed; None where none came."""
+        return self._watches[camera].last_ns
+
+    def on_joints(self, stamp_ns: int) -> None:
+        """Note the stamp of a joint state message: the clock that the cameras' are held against."""
+        for watch in self._watches.values():
+            if watch.offset_from != JOINT_STATES:
+                watch.offset, watch.offset_from = ClockOffset(), JOINT_STATES
+            watch.offset.on_reference(stamp_ns)
+
+    def _note_clock(self, camera: str, stamp_ns: int) -> None:
+        for other, watch in self._watches.items():
+            if other == camera:
+                watch.offset.on_own(stamp_ns)
+            elif camera == self._primary and watch.offset_from != JOINT_STATES:
+                watch.offset_from = self._primary
+                watch.offset.on_reference(stamp_ns)
+
+    def _queue(self, camera: str, frame: Frame) -> None:
+        if camera != self._primary:
             self._others[camera].append(frame)
-        return self._release(), self.on_time(stamp_ns)
+            return
+        tick = int(frame.stamp_ns // self._period_ns)
+        if tick > self._tick:
+            self._tick = tick
+            self._pending.append(frame)
 
     def on_bad_image(self, camera: str) -> None:
         """Count a frame that could not even be read as a message of its type."""
@@ -191,9 +261,9 @@ class FrameGate:
         watch.received += 1
         watch.bad += 1
 
-    def count_bad(self, camera: str) -> None:
-        """Count a chosen frame that turned out not to decode."""
-        self._watches[camera].bad += 1
+    def count_lost(self, camera: str, lost: int) -> None:
+        """Count frames that never arrived, as the middleware tells."""
+        self._watches[camera].lost += lost
 
     def on_time(self, stream_ns: int) -> list[CameraHealth]:
         """Health reports that are due at this stream time (any input's stamp moves it)."""

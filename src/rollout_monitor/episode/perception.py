@@ -14,7 +14,7 @@ from rollout_monitor.episode.gate import Decode, FrameGate, Selected
 from rollout_monitor.episode.settings import GateSettings
 from rollout_monitor.motion.settings import MotionSettings
 from rollout_monitor.motion.stream import JointStream
-from rollout_monitor.records import Boundary, CameraHealth, EpisodeMarker, KinematicSummary
+from rollout_monitor.records import Boundary, CameraHealth, EpisodeMarker, JointHealth, KinematicSummary
 
 _NS = 1_000_000_000
 END_GRACE_S = 0.5
@@ -57,6 +57,18 @@ class Perception:
         return self._gate
 
     @property
+    def joint_health(self) -> JointHealth:
+        """What came in on the joint stream so far."""
+        return self._joints.health
+
+    def count_lost(self, camera: str | None, lost: int) -> None:
+        """Count messages of a camera, or of the joints (None), that never arrived, as the middleware tells."""
+        if camera is None:
+            self._joints.count_lost(lost)
+        else:
+            self._gate.count_lost(camera, lost)
+
+    @property
     def ending(self) -> bool:
         """Whether an END marker was heard and the episode still waits for its last frames."""
         return self._end is not None
@@ -92,7 +104,9 @@ class Perception:
         selected, health = self._gate.on_image(camera, stamp_ns, decode, fingerprint)
         if self._gate.clock_jumps != jumps:
             self._recall.clear()
-        return [*self._belonging(selected), *health, *self._finish_if_past(stamp_ns)]
+        believed_ns = self._gate.last_ns(camera)
+        ended = [] if believed_ns is None else self._finish_if_past(believed_ns)
+        return [*self._belonging(selected), *health, *ended]
 
     def on_joints(
         self,
@@ -105,6 +119,9 @@ class Perception:
         """Take a joint state message as it came: by name, possibly partial; units rad, rad/s, N m (or A)."""
         self._joints_seen = True
         summary = self._joints.add(stamp_ns, names, positions, velocities, efforts)
+        if self._joints.heard_ns != stamp_ns:  # not believed: a stamp from another time
+            return []
+        self._gate.on_joints(stamp_ns)
         if summary is None:
             return self._finish_if_past(stamp_ns) if self._end is not None else []
         if summary.stamp_ns > stamp_ns + _NS:  # the last rows of a clock that was set back: a tenth of a second at most

@@ -90,6 +90,4 @@ class RolloutMonitor:
                 self._estimator.start(item.marker)
             elif isinstance(item, EndJob):
                 out += self._monitor.on_estimate(self._estimator.end(item.marker))
-            while self._estimator.undecodable:
-                self._perception.gate.count_bad(self._estimator.undecodable.pop())
         return out

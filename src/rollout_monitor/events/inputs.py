@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rollout_monitor.events.alarm import Finding
 from rollout_monitor.events.settings import InputSettings
@@ -11,18 +11,47 @@ from rollout_monitor.records import CameraHealth, JointHealth, KinematicSummary,
 _NS = 1_000_000_000
 
 
-def camera_lost(health: CameraHealth, settings: InputSettings, start_ns: int = 0) -> Finding:
-    """No frame for longer than the limit; its onset is the last frame, or the episode's start if that is later."""
+CLOCK_OFF_S = 0.5
+"""Inputs whose stamps are further apart than this while both arrive are on two clocks: no transport is that slow."""
+
+
+def clock_words(health: CameraHealth) -> str:
+    """In words, how far a camera's clock is off; empty where it is not, or where that is not known."""
+    offset_s = health.clock_offset_s
+    if offset_s is None or abs(offset_s) < CLOCK_OFF_S:
+        return ""
+    side = "ahead of" if offset_s > 0 else "behind"
+    return (
+        f"stamps of camera {health.camera} are {abs(offset_s):.1f} s {side} those of {health.offset_from} while both "
+        "arrive: the clocks differ, no cable is out"
+    )
+
+
+def clock_trouble(cameras: Iterable[CameraHealth]) -> tuple[str, dict[str, float]]:
+    """What the cameras tell of clocks that differ, as the end of a reason and as values."""
+    off = [health for health in cameras if clock_words(health)]
+    words = "".join(f"; {clock_words(health)}" for health in off)
+    return words, {f"clock_offset_s.{health.camera}": health.clock_offset_s or 0.0 for health in off}
+
+
+def camera_lost(
+    health: CameraHealth, settings: InputSettings, start_ns: int = 0, cameras: Iterable[CameraHealth] = ()
+) -> Finding:
+    """No frame for longer than the limit; its onset is the last frame, or the episode's start if that is later.
+
+    Where only a clock is off, its own or that of another camera by which time went on, the reason says so.
+    """
     since_ns = max(health.last_frame_ns or 0, start_ns)
     age_s = (health.stamp_ns - since_ns) / _NS
     if age_s >= settings.camera_lost_s:
+        words, values = clock_trouble(cameras or [health])
         return Finding(
             health.stamp_ns,
             Severity.ERROR,
             over=False,
             onset_ns=since_ns,
-            reason=f"camera {health.camera}: no frame for {age_s:.1f} s",
-            values={"age_s": age_s},
+            reason=f"camera {health.camera}: no frame for {age_s:.1f} s{words}",
+            values={"age_s": age_s, **values},
         )
     return Finding(health.stamp_ns, None, over=True, reason=f"camera {health.camera}: frames arrive again")
 
@@ -58,24 +87,57 @@ def _held(
     return Finding(health.stamp_ns, None, over=since_ns is None, reason=f"camera {health.camera}: {good}")
 
 
-def joints_lost(now_ns: int, last_ns: int | None, settings: InputSettings) -> Finding:
-    """No joint state for longer than the limit; judged only once joints have been seen."""
+def joints_lost(
+    now_ns: int, last_ns: int | None, settings: InputSettings, cameras: Iterable[CameraHealth] = ()
+) -> Finding:
+    """No joint state for longer than the limit; judged only once joints have been seen.
+
+    The cameras say whether it is only a clock.
+    """
     if last_ns is None:
         return Finding(now_ns, None, over=False)
     age_s = (now_ns - last_ns) / _NS
     if age_s >= settings.joints_lost_s:
+        words, values = clock_trouble(cameras)
         return Finding(
             now_ns,
             Severity.ERROR,
             over=False,
             onset_ns=last_ns,
-            reason=f"no joint state for {age_s:.1f} s",
-            values={"age_s": age_s},
+            reason=f"no joint state for {age_s:.1f} s{words}",
+            values={"age_s": age_s, **values},
         )
     return Finding(now_ns, None, over=True, reason="joint states arrive again")
 
 
-def model_silent(now_ns: int, last_ns: int | None, start_ns: int, limit_s: float, *, lost: bool = False) -> Finding:
+def joint_missing(health: JointHealth, joint: str, settings: InputSettings) -> Finding:
+    """One joint left the stream while others are in it: no row of the joint grid can be formed without it."""
+    now_ns = health.last_stamp_ns or 0
+    since_ns = health.missing_since_ns.get(joint)
+    if since_ns is None:
+        return Finding(now_ns, None, over=True, reason=f"joint {joint} is there again")
+    age_s = (now_ns - since_ns) / _NS
+    if age_s < settings.joints_lost_s:
+        return Finding(now_ns, None, over=False)
+    return Finding(
+        now_ns,
+        Severity.ERROR,
+        over=False,
+        onset_ns=since_ns,
+        reason=f"joint {joint} is missing for {age_s:.1f} s while others arrive: no motion figures without it",
+        values={"age_s": age_s},
+    )
+
+
+def model_silent(
+    now_ns: int,
+    last_ns: int | None,
+    start_ns: int,
+    limit_s: float,
+    *,
+    lost: bool = False,
+    cameras: Iterable[CameraHealth] = (),
+) -> Finding:
     """MODEL_LATE or (``lost=True``) MODEL_LOST: the newest estimate with a value is older than the limit.
 
     Before the first estimate the episode's start counts, so a model that never answers is found too.
@@ -84,19 +146,31 @@ def model_silent(now_ns: int, last_ns: int | None, start_ns: int, limit_s: float
     age_s = (now_ns - since_ns) / _NS
     if age_s >= limit_s:
         what = "the progress model is gone" if lost else "the progress model is late"
+        words, values = clock_trouble(cameras)
         return Finding(
             now_ns,
             Severity.ERROR if lost else Severity.WARN,
             over=False,
             onset_ns=since_ns,
-            reason=f"{what}: no estimate for {age_s:.1f} s" + ("; going on with the joints alone" if lost else ""),
-            values={"age_s": age_s},
+            reason=f"{what}: no estimate for {age_s:.1f} s"
+            + ("; going on with the joints alone" if lost else "")
+            + words,
+            values={"age_s": age_s, **values},
         )
     return Finding(now_ns, None, over=last_ns is not None, reason="estimates arrive again")
 
 
+_INVALID = {
+    "non_finite": "{:.3g} with values that are not finite",
+    "malformed": "{:.3g} whose arrays do not fit their names",
+    "unstamped": "{:.3g} with a stamp of zero",
+    "stray": "{:.3g} with a stamp far from the others (a second publisher on another clock?)",
+}
+"""Counts of `JointHealth` that make a stream invalid, and what each is called."""
+
+
 class JointsInvalidDetector:
-    """The joint stream carries non-finite or malformed values."""
+    """The joint stream carries non-finite or malformed values, or stamps that cannot be."""
 
     def __init__(self, settings: InputSettings) -> None:
         self._settings = settings
@@ -110,13 +184,16 @@ class JointsInvalidDetector:
         if before is None or health.received <= before.received:
             return Finding(stamp_ns, None, over=False)
         received = health.received - before.received
-        bad = (health.non_finite - before.non_finite) / joints + health.malformed - before.malformed
+        found = {name: float(getattr(health, name) - getattr(before, name)) for name in _INVALID}
+        found["non_finite"] /= joints
+        bad = sum(found.values())
         if bad >= self._settings.joints_invalid_share * received:
             return Finding(
                 stamp_ns,
                 Severity.ERROR,
                 over=False,
-                reason=f"joint states carry non-finite or malformed values: {bad:g} in {received} messages",
-                values={"bad": bad, "received": float(received)},
+                reason=f"joint states that cannot be used, {bad:.3g} in {received} messages: "
+                + ", ".join(words.format(found[name]) for name, words in _INVALID.items() if found[name] > 0),
+                values={"bad": bad, "received": float(received), **{name: n for name, n in found.items() if n > 0}},
             )
         return Finding(stamp_ns, None, over=True, reason="joint states are sound again")

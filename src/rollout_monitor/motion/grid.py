@@ -101,6 +101,7 @@ class GridResampler:
         self._layouts: dict[tuple[str, ...], list[tuple[int, Track]] | None] = {}
         self._candidates: list[Track] = []  # learned joints that are not in the grid yet
         self._first_ns: int | None = None  # when learning began
+        self._begin_ns = 0  # first stamp since the stream, or its clock, began
         self._grid: list[Track] = [self._track(name) for name in settings.grid_joints]
         self._next = 0  # the tick to come
         self._ready_ns = NEVER  # no row before a sample reaches this
@@ -138,6 +139,8 @@ class GridResampler:
         if not self._take(stamp_ns, layout, positions, velocities):
             return None
         self.used += 1
+        if self.newest_ns is None:
+            self._begin_ns = stamp_ns
         if self.newest_ns is None or stamp_ns > self.newest_ns:
             self.newest_ns = stamp_ns
             self._arrivals.append(stamp_ns)
@@ -238,6 +241,18 @@ class GridResampler:
             return list(self.joint_names)
         return [track.name for track in self._grid if track.last_ns < newest - self._gap_ns]
 
+    @property
+    def missing_since_ns(self) -> dict[str, int]:
+        """`waiting_for`, with the stamp of each joint's last sample: of the stream's first where it has none."""
+        if self.newest_ns is None:
+            return {}
+        names = set(self.waiting_for)
+        return {
+            track.name: self._begin_ns if track.last_ns == NEVER else track.last_ns
+            for track in self._grid
+            if track.name in names
+        }
+
     # --- rows -------------------------------------------------------------------------------------------------------
 
     def _rows(self) -> list[Row]:
@@ -255,6 +270,10 @@ class GridResampler:
                 self._next = self.ticks.first_from(max(blocks) + self._half_ns)
                 continue
             rows.append(self._row(tick_ns))
+
+    def covered_ns(self, stamp_ns: int) -> int:
+        """The stamp before which every row that samples up to ``stamp_ns`` allow has been formed."""
+        return stamp_ns - self._half_ns - int(self.ticks.period_ns)
 
     def _row(self, tick_ns: int) -> Row:
         if self._expected is not None and self._next != self._expected:
@@ -279,10 +298,12 @@ class GridResampler:
             non_finite=self.non_finite,
             not_advancing=self.not_advancing,
             malformed=self.malformed,
+            unusable=self.unusable,
             gaps=self.gaps,
             clock_jumps=self.clock_jumps,
             rate_hz=self._rate_hz(),
             last_stamp_ns=self.newest_ns,
+            missing_since_ns=self.missing_since_ns,
         )
 
     def _rate_hz(self) -> float | None:

@@ -18,10 +18,12 @@ from rollout_monitor.motion.effort import EffortWatch
 from rollout_monitor.motion.figures import figures
 from rollout_monitor.motion.grid import NS, GridResampler, Row
 from rollout_monitor.motion.settings import MotionSettings
+from rollout_monitor.motion.stamps import StampGuard, Verdict
 from rollout_monitor.motion.streaming import MotionAccumulator
 from rollout_monitor.records import EffortSpike, GridRow, JointHealth, KinematicSummary, MotionFigures
 
 MOVING_NS = NS // 2  # the stretch that `KinematicSummary.moving` looks at
+MAX_PUBLISHERS = 64  # sets of names that are told apart; a stream of ever new names is broken
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,14 @@ class JointStream:
         self._recent: deque[_Recent] = deque()
         self._unsent: deque[Row] = deque()
         self._spikes: list[EffortSpike] = []
+        self._raw_efforts: deque[tuple[int, Sequence[str], Sequence[float]]] = deque()  # of the last `keep_s`
         self._due_ns: int | None = None  # the stamp from which the next summary is due
         self._jumps = 0
-        self._heard_ns = 0  # stamp of the newest message, usable or not
+        self._guards: dict[tuple[str, ...], StampGuard] = {}  # by the names in a message: publishers may differ
+        self._back_ns = round(settings.clock_back_s * NS)
+        self._unstamped = self._stray = self._lost = 0
+        self.heard_ns = 0
+        """Stamp of the newest message whose stamp is believed, usable or not."""
         self._joints: list[str] = []
         self._episode_id = ""
         self._start_ns = 0
@@ -61,7 +68,9 @@ class JointStream:
     @property
     def health(self) -> JointHealth:
         """What came in since the stream began."""
-        return self._grid.health()
+        health, dropped = self._grid.health(), self._unstamped + self._stray
+        counts = {"unstamped": self._unstamped, "stray": self._stray, "lost": self._lost}
+        return health.model_copy(update={"received": health.received + dropped, **counts})
 
     @property
     def waiting_for(self) -> list[str]:
@@ -83,6 +92,15 @@ class JointStream:
         self._recent.clear()
         for row in rows:
             self._remember(row)
+        self._restart_efforts(stamp_ns, latest_ns)
+
+    def _restart_efforts(self, stamp_ns: int, latest_ns: int) -> None:
+        """Learn anew what effort is usual, so that an attempt gives the same spikes whatever was before it."""
+        self._efforts.restart()
+        self._spikes = [spike for spike in self._spikes if spike.stamp_ns < stamp_ns]
+        for message_ns, names, efforts in self._raw_efforts:
+            if stamp_ns <= message_ns <= latest_ns:
+                self._spikes += self._efforts.add(message_ns, names, efforts)
 
     def end_episode(self, stamp_ns: int) -> KinematicSummary:
         """End the episode: its last summary, with the rows up to ``stamp_ns`` that were not told of yet.
@@ -100,7 +118,7 @@ class JointStream:
         rows = [row for row in self._unsent if row.stamp_ns <= stamp_ns]
         rows = [row for row in rows if row.segment == rows[-1].segment]
         later = [row for row in self._unsent if row.stamp_ns > stamp_ns]
-        summary = self._summary(rows, within, end_of_episode=True)
+        summary = self._summary(rows, within, end_ns=stamp_ns)
         self._unsent = deque(later)
         self._episode_id, self._episode = "", None
         self._recent = deque(_Recent(recent.row, None) for recent in self._recent)
@@ -122,7 +140,9 @@ class JointStream:
         Returns:
             A summary where one is due.
         """
-        self._heard_ns = stamp_ns
+        if not self._is_believed(stamp_ns, tuple(names)):
+            return None
+        self.heard_ns = stamp_ns
         rows = self._grid.add(stamp_ns, names, positions, velocities)
         if self._grid.clock_jumps != self._jumps:
             closing = self._close_segment()
@@ -133,8 +153,30 @@ class JointStream:
             self._remember(row)
             self._unsent.append(row)
         if rows is not None and len(efforts) and len(efforts) == len(names):
-            self._spikes += self._efforts.add(stamp_ns, names, efforts)
+            self._watch_efforts(stamp_ns, names, efforts)
         return self._summary(*self._next_rows()) if self._is_due(stamp_ns, used=rows is not None) else None
+
+    def _watch_efforts(self, stamp_ns: int, names: Sequence[str], efforts: Sequence[float]) -> None:
+        self._spikes += self._efforts.add(stamp_ns, names, efforts)
+        self._raw_efforts.append((stamp_ns, names, efforts))
+        while self._raw_efforts[0][0] < stamp_ns - self._keep_ns:
+            self._raw_efforts.popleft()
+
+    def count_lost(self, lost: int) -> None:
+        """Count messages that never arrived, as the middleware tells."""
+        self._lost += lost
+
+    def _is_believed(self, stamp_ns: int, names: tuple[str, ...]) -> bool:
+        """Whether a stamp fits the publisher's last one, or bears out a jump of its clock."""
+        guard = self._guards.get(names)
+        if guard is None:
+            if len(self._guards) >= MAX_PUBLISHERS:
+                self._guards.clear()
+            guard = self._guards[names] = StampGuard(self._back_ns)
+        verdict = guard.judge(stamp_ns)
+        self._unstamped += verdict is Verdict.UNSTAMPED
+        self._stray += verdict is Verdict.DOUBTFUL
+        return verdict in (Verdict.GOOD, Verdict.CONFIRMED)
 
     def _close_segment(self) -> KinematicSummary | None:
         """What was not told of yet when the clock went back, as it stood then; None if nothing was."""
@@ -149,6 +191,7 @@ class JointStream:
         self._jumps = self._grid.clock_jumps
         self._recent.clear()
         self._efforts.restart()
+        self._raw_efforts.clear()
         self._due_ns = stamp_ns
 
     def _remember(self, row: Row) -> None:
@@ -197,15 +240,13 @@ class JointStream:
             rows.append(self._unsent.popleft())
         return rows, [recent for recent in self._recent if not rows or recent.row.stamp_ns <= rows[-1].stamp_ns]
 
-    def _summary(
-        self, rows: Sequence[Row], recent: Sequence[_Recent], end_of_episode: bool = False
-    ) -> KinematicSummary:
+    def _summary(self, rows: Sequence[Row], recent: Sequence[_Recent], end_ns: int | None = None) -> KinematicSummary:
         newest = recent[-1].row if recent else rows[-1] if rows else None
         window = self._window(recent)
         episode = recent[-1].episode if recent else None
         spikes, self._spikes = self._spikes, []
         return KinematicSummary(
-            stamp_ns=newest.stamp_ns if newest else (self._grid.newest_ns or self._heard_ns),
+            stamp_ns=self._reached_ns(newest, end_ns),
             episode_id=self._episode_id,
             joint_names=self._joints or self._grid.joint_names,
             grid_rate_hz=self._settings.grid_rate_hz,
@@ -215,9 +256,17 @@ class JointStream:
             episode=episode.figures(self._joints) if episode else self._figures([]),
             moving=self._moving(recent),
             spikes=spikes,
-            health=self._grid.health(),
-            end_of_episode=end_of_episode,
+            health=self.health,
+            end_of_episode=end_ns is not None,
         )
+
+    def _reached_ns(self, newest: Row | None, end_ns: int | None) -> int:
+        """How far the rows have come; while none can be formed, as far as they would have."""
+        stream_ns = self.heard_ns if self._grid.newest_ns is None else self._grid.newest_ns
+        if newest is None:
+            return stream_ns
+        could_ns = self._grid.covered_ns(stream_ns)
+        return max(newest.stamp_ns, could_ns if end_ns is None else min(could_ns, end_ns))
 
     def _window(self, recent: Sequence[_Recent]) -> list[npt.NDArray[np.float64]]:
         """The rows of the sliding window that ends with the newest row, one matrix per segment."""

@@ -87,7 +87,6 @@ class PrmNode(ManagedNode):
             self.settings.queue,
             on_estimate=self._publish_estimate,
             on_note=self.get_logger().warning,
-            on_undecodable=self._perception.gate.count_bad,
         )
         watch = GraphWatch(self)
         markers = MarkerListener(self, self._on_marker)

@@ -42,7 +42,6 @@ class EstimatorWorker:
         queue: int,
         on_estimate: Callable[[ProgressEstimate], None],
         on_note: Callable[[str], None] = lambda _: None,
-        on_undecodable: Callable[[str], None] = lambda _: None,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start the thread.
@@ -52,14 +51,12 @@ class EstimatorWorker:
             queue: frame sets that may wait.
             on_estimate: called with each estimate.
             on_note: called with what an operator should read about the model, or about a task it cannot use.
-            on_undecodable: called with the camera's name for each chosen frame that did not decode.
             clock_s: passing time, for latencies.
         """
         self._estimator = estimator
         self._limit = queue
         self._on_estimate = on_estimate
         self._on_note = on_note
-        self._on_undecodable = on_undecodable
         self._clock_s = clock_s
         self._jobs: deque[tuple[Job, float]] = deque()
         self._changed = threading.Condition()
@@ -142,8 +139,6 @@ class EstimatorWorker:
             self._on_estimate(self._estimator.end(job.marker, dropped=self._dropped))
             return
         estimate = self._estimator.observe(job, dropped=self._dropped)
-        while self._estimator.undecodable:
-            self._on_undecodable(self._estimator.undecodable.pop())
         self._estimates += 1
         self._last_latency_s = max(0.0, self._clock_s() - arrived_s)
         self._on_estimate(estimate.model_copy(update={"latency_s": self._last_latency_s}))

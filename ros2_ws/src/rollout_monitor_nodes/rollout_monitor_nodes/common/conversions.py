@@ -233,7 +233,11 @@ def motion_from_msg(msg: ros.MotionFigures) -> MotionFigures:
     return MotionFigures(samples=msg.samples, duration_s=msg.duration, **fields)
 
 
-_JOINT_COUNTS = ("received", "used", "non_finite", "not_advancing", "malformed", "gaps", "clock_jumps")
+_JOINT_COUNTS = (
+    *("received", "used", "non_finite", "not_advancing", "malformed", "unusable", "unstamped", "stray", "lost"),
+    *("gaps", "clock_jumps"),
+)
+_CAMERA_COUNTS = ("received", "used", "bad", "repeated", "not_advancing", "unstamped", "stray", "lost")
 
 
 def joint_health_to_msg(health: JointHealth) -> ros.JointHealth:
@@ -243,6 +247,8 @@ def joint_health_to_msg(health: JointHealth) -> ros.JointHealth:
         rate=_number(health.rate_hz),
         last_stamp=_optional_time(health.last_stamp_ns),
         has_last_stamp=health.last_stamp_ns is not None,
+        missing_joints=list(health.missing_since_ns),
+        missing_since=[time_to_msg(stamp) for stamp in health.missing_since_ns.values()],
     )
 
 
@@ -252,6 +258,9 @@ def joint_health_from_msg(msg: ros.JointHealth) -> JointHealth:
         **{name: getattr(msg, name) for name in _JOINT_COUNTS},
         rate_hz=_maybe(msg.rate),
         last_stamp_ns=time_from_msg(msg.last_stamp) if msg.has_last_stamp else None,
+        missing_since_ns=dict(
+            zip(msg.missing_joints, (time_from_msg(stamp) for stamp in msg.missing_since), strict=True)
+        ),
     )
 
 
@@ -316,11 +325,10 @@ def camera_to_msg(health: CameraHealth) -> ros.CameraHealth:
     """CameraHealth to its message."""
     msg = ros.CameraHealth(
         camera=health.camera,
-        received=health.received,
-        bad=health.bad,
-        repeated=health.repeated,
-        not_advancing=health.not_advancing,
+        **{name: getattr(health, name) for name in _CAMERA_COUNTS},
         rate=_number(health.rate_hz),
+        clock_offset=_number(health.clock_offset_s),
+        offset_from=health.offset_from,
         luminance=_number(health.luminance),
         contrast=_number(health.contrast),
         last_frame=_optional_time(health.last_frame_ns),
@@ -339,11 +347,10 @@ def camera_from_msg(msg: ros.CameraHealth) -> CameraHealth:
     return CameraHealth(
         camera=msg.camera,
         stamp_ns=time_from_msg(msg.header.stamp),
-        received=msg.received,
-        bad=msg.bad,
-        repeated=msg.repeated,
-        not_advancing=msg.not_advancing,
+        **{name: getattr(msg, name) for name in _CAMERA_COUNTS},
         rate_hz=_maybe(msg.rate),
+        clock_offset_s=_maybe(msg.clock_offset),
+        offset_from=msg.offset_from,
         last_frame_ns=time_from_msg(msg.last_frame) if msg.has_last_frame else None,
         frozen_since_ns=time_from_msg(msg.frozen_since) if msg.frozen else None,
         dark_since_ns=time_from_msg(msg.dark_since) if msg.dark else None,
