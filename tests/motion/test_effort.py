@@ -98,10 +98,22 @@ def test_an_effort_that_never_moved_has_a_finite_distance() -> None:
 def test_values_that_are_not_finite_or_late_are_passed_over() -> None:
     held = EffortWatch(MotionSettings(effort_settle_s=0.0, effort_confirm=1))
     assert held.add(S, ["a", "b"], [1.0, math.nan]) == []
-    assert held.add(2 * S, ["a", "b"], [math.inf, 1.0]) == []
+    assert held.add(S + S // 10, ["a", "b"], [math.inf, 1.0]) == []
     assert held.add(S, ["a"], [99.0]) == []
-    (spike,) = held.add(3 * S, ["a", "b"], [99.0, 1.0])
+    (spike,) = held.add(S + S // 5, ["a", "b"], [99.0, 1.0])
     assert spike.joint == "a"
     assert watch(np.concatenate([resting(5.0), resting(5.0) + 9.0]), MotionSettings(joints=("wrist",))) == []
     held.restart()
     assert held.add(S, ["a", "b"], [500.0, 500.0]) == []
+
+
+def test_a_hole_in_the_stream_is_no_spike_and_widens_nothing() -> None:
+    """What a seam between two laps of a bag did: the next contacts drowned in a deviation that never was."""
+    held = EffortWatch(MotionSettings(effort_settle_s=0.5))
+    for i in range(2000):
+        assert held.add(i * S // 500, ["a"], [math.sin(i / 50)]) == []
+    later_ns = 10 * S
+    told = [spike for i in range(500) for spike in held.add(later_ns + i * S // 500, ["a"], [20.0 + (i >= 400) * 8.0])]
+    assert [(spike.stamp_ns, spike.value, spike.baseline) for spike in told] == [
+        (later_ns + 400 * S // 500, 28.0, 20.0)
+    ]

@@ -35,12 +35,14 @@ class EffortWatch:
     ``effort_min_change``. ``effort_confirm`` such samples in a row are a spike, stamped at the first of them, unless
     the baseline has not settled or the joint spiked within the refractory time. A sample that is beyond moves the
     baseline no further than the limit, so a spike does not hide the next, and a lasting change becomes the new usual.
+    After a hole in the stream the mean begins at the first sample: what came in between is not known.
     """
 
     def __init__(self, settings: MotionSettings) -> None:
         self._mean_ns = settings.effort_mean_tau_s * NS
         self._power_ns = settings.effort_deviation_tau_s * NS
         self._deviations = settings.effort_deviations
+        self._gap_ns = round(settings.gap_limit_s * NS)
         self._min_change = settings.effort_min_change
         self._confirm = settings.effort_confirm
         self._settle_ns = round(settings.effort_settle_s * NS)
@@ -69,12 +71,15 @@ class EffortWatch:
         return spikes
 
     def restart(self) -> None:
-        """Forget the baselines: the clock jumped, and what was usual may no longer be."""
+        """Forget the baselines: the clock jumped or an attempt began, and what was usual may no longer be."""
         self._joints.clear()
 
     def _step(self, name: str, base: _Baseline, stamp_ns: int, effort: float) -> EffortSpike | None:
         step_ns = stamp_ns - base.last_ns
         base.last_ns = stamp_ns
+        if step_ns > self._gap_ns:
+            base.mean, base.beyond = effort, 0
+            return None
         mean, departure = base.mean, effort - base.mean
         deviation = sqrt(base.power)
         limit = max(self._deviations * deviation, self._min_change)
