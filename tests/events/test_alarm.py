@@ -30,6 +30,17 @@ def test_the_detectors_own_onset_wins() -> None:
     assert (event.onset_ns, event.detected_ns) == (10, 30)
 
 
+def test_a_lone_error_among_warnings_does_not_escalate() -> None:
+    """An ERROR may ask for a reset of the robot: it is debounced as a warning is."""
+    log, alarm = EventLog("a"), Alarm(EventKind.DRAWDOWN, Debounce(raise_k=2, raise_n=3, clear_m=2))
+    severities = [Severity.ERROR, Severity.WARN, Severity.WARN, Severity.ERROR, Severity.WARN, Severity.ERROR]
+    told = [alarm.update(Finding(stamp, one, over=False), log) for stamp, one in enumerate(severities)]
+    assert [[event.severity for event in events] for events in told] == [
+        *([], [Severity.WARN], [], [], []),
+        [Severity.ERROR],
+    ]
+
+
 def test_escalates_once_and_never_back() -> None:
     log, alarm = EventLog("e"), Alarm(EventKind.DRAWDOWN, IMMEDIATE)
     alarm.update(finding(1, Severity.WARN), log)

@@ -95,7 +95,7 @@ class Alarm:
         self.kind = kind
         self.subject = subject
         self._debounce = debounce
-        self._recent: deque[int | None] = deque(maxlen=debounce.raise_n)  # stamp where shown, None where not
+        self._recent: deque[tuple[int, int]] = deque(maxlen=debounce.raise_n)  # stamp and rank, -1 where not shown
         self._good = 0
         self._active: Event | None = None
 
@@ -107,7 +107,7 @@ class Alarm:
     def update(self, finding: Finding, log: EventLog) -> list[Event]:
         """Take the next finding; return the event that it raised, escalated or cleared, if any."""
         shown = finding.severity is not None
-        self._recent.append(finding.stamp_ns if shown else None)
+        self._recent.append((finding.stamp_ns, -1 if finding.severity is None else _RANK[finding.severity]))
         if self._active is None:
             return self._maybe_raise(finding, log)
         if shown:
@@ -117,15 +117,16 @@ class Alarm:
         return self._clear(finding, log) if self._good >= self._debounce.clear_m else []
 
     def _maybe_raise(self, finding: Finding, log: EventLog) -> list[Event]:
-        shown = [stamp for stamp in self._recent if stamp is not None]
-        if finding.severity is None or len(shown) < self._debounce.raise_k:
+        severity = self._confirmed()
+        if finding.severity is None or severity is None:
             return []
+        shown = [stamp for stamp, rank in self._recent if rank >= 0]
         self._good = 0
         self._active = Event(
             event_id=log.next_id(),
             episode_id=log.episode_id,
             kind=self.kind,
-            severity=finding.severity,
+            severity=severity,
             onset_ns=shown[0] if finding.onset_ns is None else finding.onset_ns,
             detected_ns=finding.stamp_ns,
             subject=self.subject,
@@ -134,12 +135,19 @@ class Alarm:
         )
         return [log.add(self._active)]
 
+    def _confirmed(self) -> Severity | None:
+        """The worst severity that enough of the last samples reached: an ERROR is debounced as a WARN is."""
+        ranks = sorted((rank for _, rank in self._recent), reverse=True)
+        rank = ranks[self._debounce.raise_k - 1] if len(ranks) >= self._debounce.raise_k else -1
+        return next((severity for severity, value in _RANK.items() if value == rank), None)
+
     def _maybe_escalate(self, finding: Finding, log: EventLog) -> list[Event]:
-        assert self._active is not None and finding.severity is not None  # noqa: S101 - callers checked
-        if _RANK[finding.severity] <= _RANK[self._active.severity]:
+        assert self._active is not None  # noqa: S101 - callers checked
+        severity = self._confirmed()
+        if severity is None or _RANK[severity] <= _RANK[self._active.severity]:
             return []
         self._active = self._active.model_copy(
-            update={"severity": finding.severity, "values": dict(finding.values), "reason": finding.reason}
+            update={"severity": severity, "values": dict(finding.values), "reason": finding.reason}
         )
         return [log.add(self._active)]
 
