@@ -2,7 +2,8 @@
 
 Estimates come late (the model takes its time), kinematics early. Detectors that look at both must see them in the
 same order live and offline, so a record waits until the other stream has reached its stamp. A stream that falls too
-far behind is given up, and waited for again once it is back.
+far behind is given up, and waited for again once it is back; what it brings of times that have passed by then is
+counted, for it was not judged in its place.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ class StampMerger(Generic[T]):
         self._wait_ns = wait_ns
         self._first: _Stream[T] = _Stream()
         self._second: _Stream[T] = _Stream()
+        self._passed_ns: int | None = None  # stamp of the newest record given out
+        self.overtaken = 0
+        """Records that came after a later one of the other stream had been given out."""
 
     def add_first(self, stamp_ns: int, record: T) -> list[T]:
         """Take a record of the first stream; return what is in order now."""
@@ -51,6 +55,7 @@ class StampMerger(Generic[T]):
     def clear(self) -> None:
         """Forget everything that waits, and how far the streams have come."""
         self._first, self._second = _Stream(), _Stream()
+        self._passed_ns, self.overtaken = None, 0
 
     def _add(self, stream: _Stream[T], stamp_ns: int, record: T) -> list[T]:
         if stream.newest_ns is not None and stamp_ns < stream.newest_ns - BACK_NS:
@@ -58,6 +63,9 @@ class StampMerger(Generic[T]):
             out = [*self._ordered(everything=True), record]
             self.clear()
             return out
+        advances = stream.newest_ns is None or stamp_ns > stream.newest_ns
+        if advances and self._passed_ns is not None and stamp_ns < self._passed_ns:
+            self.overtaken += 1
         stream.newest_ns = stamp_ns
         stream.given_up = False
         stream.waiting.append((stamp_ns, record))
@@ -78,4 +86,6 @@ class StampMerger(Generic[T]):
                 return out
             if not (everything or other.waiting or other.reached(head[0][0])):
                 return out
-            out.append(head.popleft()[1])
+            stamp_ns, record = head.popleft()
+            self._passed_ns = stamp_ns if self._passed_ns is None else max(stamp_ns, self._passed_ns)
+            out.append(record)

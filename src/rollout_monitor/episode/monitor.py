@@ -165,7 +165,7 @@ class Monitor:
     def _start(self, marker: EpisodeMarker) -> list[Output]:
         self._merger.clear()
         self._pictures.begin_episode(marker.stamp_ns)
-        self._health.begin_episode()
+        self._health.begin_episode(marker.stamp_ns)
         self._status_tick = -1
         budget_s = self._budget(marker.task)
         self._running = RunningEpisode(
@@ -244,6 +244,12 @@ class Monitor:
         running = self._running
         if running is None:  # a clock jump among the last records closed it
             return out
+        if self._merger.overtaken:
+            running.notes.insert(
+                0,
+                f"{self._merger.overtaken} records came more than merge_wait_s after others of their time and were "
+                "judged out of their place: events may differ from those of the recording judged offline",
+            )
         events, report, pictures = running.close(state)
         self._running = None
         self._merger.clear()
