@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -163,9 +163,10 @@ def examine_graph(graph: Mapping[str, Any], environ: Mapping[str, str], now_ns: 
 def _nobody(graph: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Finding]:
     domain = environ.get("ROS_DOMAIN_ID") or "0"
     others = graph.get("other_domains", {})
+    elsewhere = ", ".join(f"{count} in domain {number}" for number, count in others.items())
+    found = f"nodes were found: {elsewhere}; set ROS_DOMAIN_ID" if elsewhere else ""
     if not graph["nodes"]:
-        elsewhere = ", ".join(f"{count} in domain {number}" for number, count in others.items())
-        remedy = f"nodes were found: {elsewhere}; set ROS_DOMAIN_ID" if elsewhere else "start the robot's driver"
+        remedy = found or "start the robot's driver"
         yield Finding(Level.WARN, "graph", f"no node in domain {domain}", remedy)
         return
     yield Finding(Level.OK, "graph", f"{len(graph['nodes'])} nodes: {', '.join(graph['nodes'])}")
@@ -176,7 +177,7 @@ def _nobody(graph: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Fi
                 Level.WARN,
                 "graph",
                 f"nobody publishes {what} in domain {domain}",
-                "is the driver running, and with the same ROS_DOMAIN_ID?",
+                found or "is the driver running, and with the same ROS_DOMAIN_ID?",
             )
 
 
@@ -214,8 +215,19 @@ def _camera(topic: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Fi
     name, publishers = topic["name"], topic["publishers"]
     if not publishers or not topic["probed"]:
         return
+    if len(publishers) > 1:
+        yield Finding(
+            Level.WARN,
+            name,
+            f"{len(publishers)} publishers ({_nodes(publishers)}): their pictures are taken for one camera's",
+            "stop one of them, or remap it to a topic of its own",
+        )
     if topic["trouble"]:
-        yield Finding(Level.ERROR, name, topic["trouble"], "choose another encoding in the camera's driver")
+        bad = topic.get("unreadable", 0)
+        what = f"{bad} of {topic['received']} frames cannot be read: {topic['trouble']}" if bad else topic["trouble"]
+        yield Finding(Level.ERROR, name, what, "choose another encoding in the camera's driver")
+    if topic["received"] and topic["received"] == topic.get("unreadable"):
+        return
     if topic["received"] == 0:
         yield _silent_camera(name, publishers, environ)
         return
@@ -239,50 +251,66 @@ def _camera(topic: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Fi
 
 
 def _silent_camera(name: str, publishers: list[Mapping[str, Any]], environ: Mapping[str, str]) -> Finding:
-    nodes = ", ".join(sorted({publisher["node"] for publisher in publishers}))
-    if any(not publisher["reliable"] for publisher in publishers) and not _has_profile(environ):
+    nodes = _nodes(publishers)
+    if any(not publisher["reliable"] for publisher in publishers):
+        lost = "without the shared-memory profile large images are lost without a word"
+        doubt = (
+            lost
+            if not _has_profile(environ)
+            else f"it does not stream, or it was started so that images get lost: {lost}"
+        )
         return Finding(
             Level.ERROR,
             name,
-            f"{nodes} publishes best effort and nothing arrives: large images are lost without shared memory",
+            f"{nodes} publishes best effort and nothing arrives: {doubt}",
             "start publisher and subscribers with config/fastdds_shm.xml (scripts/ros_run does)",
         )
     return Finding(
         Level.ERROR,
         name,
         f"{nodes} has announced it, but nothing arrives",
-        "is the camera streaming? Do both sides use the same Fast DDS profile? Is the network fast enough?",
+        "is the camera streaming? Is the network fast enough?",
     )
 
 
 def _joints(topic: Mapping[str, Any]) -> Iterator[Finding]:
     if not topic["publishers"] or not topic["probed"]:
         return
-    nodes = sorted({publisher["node"] for publisher in topic["publishers"]})
+    nodes = _nodes(topic["publishers"])
     if len(topic["publishers"]) > 1:
         yield Finding(
             Level.WARN,
             topic["name"],
-            f"{len(topic['publishers'])} publishers ({', '.join(nodes)}): fine for two arms, not for one",
+            f"{len(topic['publishers'])} publishers ({nodes}): fine for two arms, not for one",
             "a joint_state_publisher beside a real driver sends zeros in between; stop it",
         )
     if topic["received"] == 0:
-        yield Finding(Level.ERROR, topic["name"], f"{', '.join(nodes)} publishes nothing", "is the controller active?")
+        yield Finding(Level.ERROR, topic["name"], f"{nodes} publishes nothing", "is the controller active?")
     else:
         yield Finding(Level.OK, topic["name"], _rate(topic))
 
 
 def _clock(topic: Mapping[str, Any]) -> Iterator[Finding]:
-    if len(topic["publishers"]) > 1:
-        nodes = ", ".join(publisher["node"] for publisher in topic["publishers"])
-        yield Finding(Level.ERROR, topic["name"], f"several publishers: {nodes}", "stop all but one")
-    if not topic["publishers"] or not topic["probed"]:
+    """Nodes with use_sim_time subscribe to the clock and stand still without it."""
+    name, publishers = topic["name"], topic["publishers"]
+    waiting = _nodes(topic["subscribers"])
+    held = f"; {waiting} with use_sim_time stands still" if waiting else ""
+    if not publishers:
+        if waiting:
+            remedy = "start the simulator or the replay (with --clock), or set use_sim_time to false"
+            yield Finding(Level.ERROR, name, f"nobody publishes the clock{held}", remedy)
+        return
+    if len(publishers) > 1:
+        yield Finding(
+            Level.ERROR, name, f"several publishers: {_nodes(publishers)}; time jumps to and fro", "stop all but one"
+        )
+    if not topic["probed"]:
         return
     if topic["received"] < 2 or topic["first_stamp_ns"] == topic["last_stamp_ns"]:
-        remedy = "start or resume the simulator or the replay; nodes with use_sim_time stand still until then"
-        yield Finding(Level.ERROR, topic["name"], "the clock does not move", remedy)
+        remedy = "start or resume the simulator or the replay, or set use_sim_time to false"
+        yield Finding(Level.ERROR, name, f"the clock of {_nodes(publishers)} does not move{held}", remedy)
     else:
-        yield Finding(Level.OK, topic["name"], f"moves, {_rate(topic)}")
+        yield Finding(Level.OK, name, f"moves, {_rate(topic)}")
 
 
 def _stamps(topic: Mapping[str, Any], now_ns: int) -> Iterator[Finding]:
@@ -309,6 +337,11 @@ def _stamps(topic: Mapping[str, Any], now_ns: int) -> Iterator[Finding]:
 
 def _has_profile(environ: Mapping[str, str]) -> bool:
     return all(finding.level is Level.OK for finding in _profile(environ))
+
+
+def _nodes(ends: Iterable[Mapping[str, Any]]) -> str:
+    """The names of the nodes at these ends of a topic."""
+    return ", ".join(sorted({end["node"] for end in ends}))
 
 
 def _rate(topic: Mapping[str, Any]) -> str:

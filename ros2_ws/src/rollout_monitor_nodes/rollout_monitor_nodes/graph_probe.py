@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import rclpy
@@ -32,6 +33,11 @@ PROBED = {IMAGE, COMPRESSED, JOINT_STATE, CLOCK.type, EPISODE.type, *(topic.type
 DISCOVERY_S = 1.5
 NAME = "rollout_monitor_doctor"
 
+SOCKETS = Path("/proc/net/udp")
+FIRST_PORT, PORTS_PER_DOMAIN, NEWEST_DOMAIN = 7400, 250, 101
+DISCOVERY_PORTS = {0, 10}
+"""Of a domain's ports, those of the multicast discovery and of the first participant's (DDSI-RTPS 2.5, 9.6.2)."""
+
 
 @dataclass
 class Seen:
@@ -43,6 +49,7 @@ class Seen:
     subscribers: list[dict[str, Any]] = field(default_factory=list)
     probed: bool = False
     received: int = 0
+    unreadable: int = 0
     rate_hz: float | None = None
     largest_bytes: int = 0
     first_stamp_ns: int | None = None
@@ -87,7 +94,8 @@ class Probe:
     def _on_frame(self, source: Source, raw: bytes) -> None:
         frame = self._frames.read(source, raw)
         if frame is None:
-            self.seen.trouble = "carries frames that cannot be read"
+            self.seen.unreadable += 1
+            self.seen.trouble = self._frames.trouble
             return
         self.seen.repeated_frames += frame.fingerprint == self._fingerprint
         self._fingerprint = frame.fingerprint
@@ -174,6 +182,34 @@ def nodes_in(domains: list[int]) -> dict[str, int]:
     return counts
 
 
+def domains_in_use(sockets: str) -> set[int]:
+    """Domains of which a process of this machine seems to be, by the ports it listens on.
+
+    Args:
+        sockets: Linux's table of UDP sockets, /proc/net/udp.
+    """
+    domains = set()
+    for line in sockets.splitlines()[1:]:
+        port = int(line.split()[1].rpartition(":")[2], 16)
+        domain, offset = divmod(port - FIRST_PORT, PORTS_PER_DOMAIN)
+        if offset in DISCOVERY_PORTS and 0 <= domain <= NEWEST_DOMAIN:
+            domains.add(domain)
+    return domains
+
+
+def _elsewhere(asked: list[int]) -> dict[str, int]:
+    own = int(os.environ.get("ROS_DOMAIN_ID") or 0)
+    seen = domains_in_use(SOCKETS.read_text()) if SOCKETS.is_file() else set()
+    others = sorted({*asked, *seen} - {own})
+    return nodes_in(others) if others else {}
+
+
+def _something_is_missing(found: dict[str, Any]) -> bool:
+    """Whether no camera or no arm is there: then the other domains are worth a look."""
+    published = {kind for topic in found["topics"] if topic["publishers"] for kind in topic["types"]}
+    return not (JOINT_STATE in published and published & {IMAGE, COMPRESSED})
+
+
 def main() -> None:
     """Command line."""
     seconds, domains = float(sys.argv[1]), [int(text) for text in sys.argv[2:]]
@@ -182,8 +218,7 @@ def main() -> None:
         found = look(seconds)
     finally:
         rclpy.shutdown()
-    others = [] if found["nodes"] else [d for d in domains if d != int(os.environ.get("ROS_DOMAIN_ID") or 0)]
-    found["other_domains"] = nodes_in(others) if others else {}
+    found["other_domains"] = _elsewhere(domains) if _something_is_missing(found) else {}
     print(json.dumps(found))
 
 

@@ -1,0 +1,107 @@
+"""One badly behaved (or well behaved) node in a process of its own, for the tests of `rollout-monitor doctor`.
+
+Usage: python talker.py KIND NODE TOPIC [WORD ...]; the words are explained where they are used.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import rclpy
+from builtin_interfaces.msg import Time
+from rclpy.clock import Clock as NodeClock
+from rclpy.clock_type import ClockType
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Image, JointState
+
+
+def quality(words: set[str]) -> QoSProfile:
+    """Best effort unless ``reliable``; volatile unless ``latched``."""
+    reliability = ReliabilityPolicy.RELIABLE if "reliable" in words else ReliabilityPolicy.BEST_EFFORT
+    durability = DurabilityPolicy.TRANSIENT_LOCAL if "latched" in words else DurabilityPolicy.VOLATILE
+    return QoSProfile(depth=5, reliability=reliability, durability=durability)
+
+
+def camera(node: Node, topic: str, words: set[str]) -> Callable[[], None]:
+    """640x480 if ``large``, else 32x24; ``frozen``, ``dark``, or noise that changes."""
+    publisher = node.create_publisher(Image, topic, quality(words))
+    height, width = (480, 640) if "large" in words else (24, 32)
+    rng = np.random.default_rng(1)
+    still = rng.integers(0, 256, height * width * 3, dtype=np.uint8).tobytes()
+
+    def publish() -> None:
+        data = still if "frozen" in words else rng.integers(0, 4 if "dark" in words else 256, len(still), np.uint8)
+        message = Image(height=height, width=width, encoding="rgb8", step=width * 3, data=bytes(data))
+        message.header.stamp = node.get_clock().now().to_msg()
+        publisher.publish(message)
+
+    return publish
+
+
+def joints(node: Node, topic: str, words: set[str]) -> Callable[[], None]:
+    """An arm of one joint."""
+    publisher = node.create_publisher(JointState, topic, quality(words))
+
+    def publish() -> None:
+        message = JointState(name=["elbow_joint"], position=[0.5])
+        message.header.stamp = node.get_clock().now().to_msg()
+        publisher.publish(message)
+
+    return publish
+
+
+def clock(node: Node, topic: str, words: set[str]) -> Callable[[], None]:
+    """A clock, which moves unless it is ``stuck``."""
+    publisher = node.create_publisher(Clock, topic, quality(words))
+    ticks = 0
+
+    def publish() -> None:
+        nonlocal ticks
+        ticks += 0 if "stuck" in words else 1
+        publisher.publish(Clock(clock=Time(sec=1000 + ticks)))
+
+    return publish
+
+
+def viewer(node: Node, topic: str, words: set[str]) -> Callable[[], None]:
+    """Looks at a camera and shows nothing."""
+    node.create_subscription(Image, topic, lambda _: None, quality(words))
+    return lambda: None
+
+
+def sleeper(node: Node, topic: str, words: set[str]) -> Callable[[], None]:
+    """A node that goes by simulated time."""
+    node.set_parameters([Parameter("use_sim_time", value=True)])
+    return lambda: None
+
+
+KINDS: dict[str, Callable[[Node, str, set[str]], Callable[[], None]]] = {
+    "camera": camera,
+    "joints": joints,
+    "clock": clock,
+    "viewer": viewer,
+    "sleeper": sleeper,
+}
+
+
+def main() -> None:
+    """Command line; runs until it is stopped."""
+    kind, name, topic, *words = sys.argv[1:]
+    rclpy.init()
+    node = Node(name)
+    publish = KINDS[kind](node, topic, set(words))
+    timer: Any = node.create_timer(0.05, publish, clock=NodeClock(clock_type=ClockType.STEADY_TIME))
+    try:
+        rclpy.spin(node)
+    except (KeyboardInterrupt, rclpy.executors.ExternalShutdownException):
+        node.destroy_timer(timer)
+
+
+if __name__ == "__main__":
+    main()
