@@ -59,7 +59,7 @@ def test_what_is_no_segment_of_this_user_stays(tmp_path: Path, monkeypatch: pyte
     before = sorted(tmp_path.iterdir())
     assert shared_memory.remove_dead(tmp_path) == []
     make_segment(tmp_path, "fastdds_0123456789abcdef")
-    monkeypatch.setattr(os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
     assert shared_memory.remove_dead(tmp_path) == []
     assert set(before) < set(tmp_path.iterdir())
 

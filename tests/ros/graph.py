@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,6 +55,16 @@ def until(
             time.sleep(0.02)
         else:
             pump()
+
+
+def segments_of(pid: int) -> list[Path]:
+    """The shared-memory segments that a running process owns: it holds their lock files open."""
+    links: list[Path] = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            links.append(link.readlink())
+    locks = [link for link in links if link.parent == shared_memory.SHM and link.name.endswith("_el")]
+    return [lock.with_name(lock.name.removesuffix("_el")) for lock in locks if "_port" not in lock.name]
 
 
 @dataclass

@@ -124,7 +124,8 @@ def test_a_full_disk_ends_the_recording_and_harms_nothing(graph: Graph, endless:
     with open_bag(stack.recordings / "endless") as bag:
         assert {topic.name: topic.count for topic in bag.topics}[f"{NAMESPACE}/joint_states"] > 200
     recorder.signal(signal.SIGINT)
-    assert recorder.wait() == 0
+    assert recorder.wait() == 1
+    assert "not recorded to the end" in recorder.text.splitlines()[-1]
 
 
 def test_the_monitor_goes_on_without_prm_node_and_recovers(graph: Graph, endless: Rollout) -> None:

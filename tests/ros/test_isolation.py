@@ -25,7 +25,8 @@ def test_two_graphs_side_by_side_are_two_worlds(graph: Graph, other_graph: Graph
         answer = stack.graph.call(START, "rollout_monitor_msgs/srv/StartEpisode", task=TASK, episode_id=name)
         assert answer.success, answer.message  # it would be refused where the other's episode is heard
         stack.graph.until(f"episode {name}", lambda stack=stack: running(stack))
-    graph.until("more of here", lambda count=len(here.statuses.messages): len(here.statuses.messages) > count + 5)
+    said = len(here.statuses.messages)
+    graph.until("more of here", lambda: len(here.statuses.messages) > said + 5)
     for stack, name in ((here, "here"), (there, "there")):
         assert {message.episode_id for message in stack.statuses.messages} <= {"", name}
         names = [node for node, _ in stack.graph.node.get_node_names_and_namespaces()]

@@ -7,25 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from graph import Graph, Process
+from graph import Graph, Process, segments_of
 
 from rollout_monitor.bringup import shared_memory
-
-
-def segments_of(process: Process) -> list[Path]:
-    """The segments that a running process owns: it holds their lock files open."""
-    found = []
-    for link in Path(f"/proc/{process.popen.pid}/fd").iterdir():
-        with suppress(OSError):
-            if link.readlink().parent == shared_memory.SHM and link.readlink().name.endswith("_el"):
-                found.append(link.readlink().with_name(link.readlink().name.removesuffix("_el")))
-    return [segment for segment in found if "port" not in segment.name]
 
 
 def start_with_segments(graph: Graph, node: str) -> tuple[Process, list[Path]]:
     process = graph.start(node, recordings=graph.folder / "r", episodes=graph.folder / "e")
     graph.until(f"{node} on the graph", lambda: node in graph.node.get_node_names())
-    segments = segments_of(process)
+    segments = segments_of(process.popen.pid)
     if not segments:
         pytest.skip("this middleware keeps no segments in /dev/shm here")
     return process, segments
@@ -58,7 +48,7 @@ def test_a_node_with_a_wrong_parameter_leaves_none(graph: Graph) -> None:
 
     def ended() -> bool:
         with suppress(OSError):
-            seen.update(segments_of(process))
+            seen.update(segments_of(process.popen.pid))
         return process.popen.poll() is not None
 
     graph.until("its end", ended)
