@@ -183,8 +183,9 @@ class KinematicSummary(Record):
 class CameraHealth(Record):
     """One camera stream, published on a change and at a fixed rate of stream time.
 
-    Every frame is in exactly one class: ``received = used + bad + not_advancing + unstamped + stray``; a frame that
-    nobody decoded counts as used. ``repeated`` frames are among the used and bad ones; ``lost`` ones never arrived.
+    Every frame is in exactly one class: ``received = used + bad + not_advancing + unstamped + stray``. A frame that
+    nobody decoded counts as used; one with a stamp far from the last is counted when the next one has come.
+    ``repeated`` frames are among the used and bad ones; ``lost`` ones never arrived.
     """
 
     camera: str

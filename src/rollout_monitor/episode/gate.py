@@ -74,22 +74,21 @@ class CameraWatch:
 
     def believe(self, frame: Frame, fingerprint: bytes | int) -> list[tuple[Frame, bytes | int]]:
         """Count a frame that came; return those that can be gone on with now, the one held back before included."""
-        self.received += 1
         verdict = self._guard.judge(frame.stamp_ns)
-        held, self._held = self._held, None
-        frame = Frame(frame.stamp_ns, self._counting(frame.decode))
         if verdict is Verdict.UNSTAMPED:
+            self.received += 1
             self.unstamped += 1
-            self._held = held
             return []
+        held, self._held = self._held, None
+        this = (Frame(frame.stamp_ns, self._counting(frame.decode)), fingerprint)
+        if held is not None:
+            self.received += 1
+            self.stray += verdict is not Verdict.CONFIRMED
         if verdict is Verdict.DOUBTFUL:
-            self.stray += 1  # until the next one bears it out
-            self._held = (frame, fingerprint)
+            self._held = this  # counted when the next one shows what it was
             return []
-        if verdict is Verdict.CONFIRMED and held is not None:
-            self.stray -= 1
-            return [held, (frame, fingerprint)]
-        return [(frame, fingerprint)]
+        self.received += 1
+        return [held, this] if held is not None and verdict is Verdict.CONFIRMED else [this]
 
     def _counting(self, decode: Decode) -> Decode:
         """The same decoder, which counts the frame as bad the first time it does not decode."""

@@ -45,6 +45,11 @@ class RolloutMonitor:
         """The monitor half, for its status."""
         return self._monitor
 
+    @property
+    def perception(self) -> Perception:
+        """The perception half, for its counts."""
+        return self._perception
+
     def on_marker(self, marker: EpisodeMarker) -> list[MonitorOutput]:
         """Hear an episode boundary."""
         jobs = self._perception.on_marker(marker)
