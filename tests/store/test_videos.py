@@ -6,6 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
+import cv2
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,16 +18,19 @@ from rollout_monitor.store.videos import read_video
 NS = 1_000_000_000
 
 
-def make_video(path: Path, times_ms: list[int], *, fast_start: bool = False) -> Path:
+def make_video(path: Path, times_ms: list[int], *, fast_start: bool = False, codec: str = "mpeg4") -> Path:
     """A video whose frame k is gray of value 8 k + 16, shown at times_ms[k]."""
     options = {"movflags": "faststart"} if fast_start else {}
     with av.open(str(path), "w", options=options) as container:
-        stream = container.add_stream("mpeg4", rate=25)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        stream.time_base = stream.codec_context.time_base = Fraction(1, 1000)
+        stream = container.add_stream(codec, rate=25)
+        stream.width, stream.height = 64, 48
+        stream.options = {"cpu-used": "8"} if codec == "libaom-av1" else {}
+        stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+        base = Fraction(1, 25) if codec == "mjpeg" else Fraction(1, 1000)
+        stream.time_base = stream.codec_context.time_base = base
         for index, time in enumerate(times_ms):
             frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 16 + 8 * index % 240, np.uint8), format="rgb24")
-            frame.pts, frame.time_base = time, Fraction(1, 1000)
+            frame.pts, frame.time_base = int(Fraction(time, 1000) / base), base
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return path
@@ -40,6 +44,24 @@ def test_every_frame_with_its_time(tmp_path: Path) -> None:
         assert picture.shape == (48, 64, 3)
         assert picture.dtype == np.uint8
         assert abs(float(picture.mean()) - (16 + 8 * index)) < 3
+
+
+@pytest.mark.parametrize(
+    ("codec", "container"),
+    [("libaom-av1", "mp4"), ("libaom-av1", "mkv"), ("libx264", "mp4"), ("libvpx-vp9", "webm"), ("mjpeg", "avi")],
+)
+def test_codecs_and_variable_frame_rate(tmp_path: Path, codec: str, container: str) -> None:
+    """AV1 as LeRobot stores it, H.264 with frames out of order, VP9: the stamps are those that were written."""
+    if codec not in av.codecs_available:
+        pytest.skip(f"this FFmpeg cannot encode {codec}")
+    times = [0, 40, 80, 120, 400, 440, 480, 1000, 1040, 2000]
+    if container == "avi":  # knows no variable rate
+        times = [40 * index for index in range(10)]
+    path = make_video(tmp_path / f"v.{container}", times, codec=codec)
+    frames = list(read_video(path))
+    assert [stamp for stamp, _ in frames] == [time * 1_000_000 for time in times]
+    for index, (_, picture) in enumerate(frames):
+        assert abs(float(picture.mean()) - (16 + 8 * index)) < 4, "and each stamp has its own picture"
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -81,14 +103,26 @@ def test_a_grid_as_fast_as_the_video_takes_every_frame(tmp_path: Path, rate: int
 
 def test_refusals_say_why(tmp_path: Path) -> None:
     text, empty, sound = tmp_path / "text.mp4", tmp_path / "empty.mp4", tmp_path / "sound.wav"
+    letters, listed, still = tmp_path / "letters.txt", tmp_path / "list.m3u8", tmp_path / "still.png"
     text.write_text("not a video")
+    letters.write_text("FFmpeg would make a video of this.\n" * 200)
+    listed.write_text(f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile://{tmp_path}/other.mp4\n#EXT-X-ENDLIST\n")
+    still.write_bytes(cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1].tobytes())
     empty.write_bytes(b"")
     with av.open(str(sound), "w") as container:
         stream = container.add_stream("pcm_s16le", rate=8000)
         frame = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), format="s16", layout="mono")
         frame.sample_rate = 8000
         container.mux([*stream.encode(frame), *stream.encode(None)])
-    for path, told in ((text, "after 0 frames"), (empty, "after 0 frames"), (sound, "it has no video stream")):
+    refused = {
+        text: "after 0 frames",
+        empty: "after 0 frames",
+        sound: "it has no video stream",
+        letters: "expected a video file",
+        listed: "expected a video file",
+        still: "expected a video file",
+    }
+    for path, told in refused.items():
         with pytest.raises(InputError, match=told) as error:
             list(read_video(path))
         assert str(path) in str(error.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from errno import EINVAL
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
@@ -15,15 +16,21 @@ from rollout_monitor.errors import InputError
 from rollout_monitor.frames import RgbImage
 
 _NS = 1_000_000_000
+_CONTAINERS = "mov,mp4,matroska,webm,avi,mpegts,mpeg,ogg,flv,asf,gif,ivf,mjpeg,wav"
+"""FFmpeg would also draw a text file as a video of letters, and open whatever other files a play list names."""
+
 _RATE_DENOMINATOR = 1001
 """NTSC rates are multiples of 1/1001; a rate given as float is taken for the nearest such fraction."""
+
+
+_ONE_FILE = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "file"}
 
 
 def read_video(path: Path | str, rate_hz: float | None = None) -> Iterator[tuple[int, RgbImage]]:
     """Frames of the first video stream with their stamps, nanoseconds from the first frame.
 
     Args:
-        path: any file that FFmpeg reads.
+        path: a file in one of the usual containers (mp4, mkv, webm, avi, ...) with any codec that FFmpeg decodes.
         rate_hz: for k = 0, 1, 2, ... the first frame with stamp >= k / rate is given, compared exactly, and no frame
             twice; None gives every frame.
 
@@ -46,7 +53,7 @@ def _frames(path: Path, rate: Fraction | None) -> Iterator[tuple[int, RgbImage]]
     first: Fraction | None = None
     last = Fraction(-1)
     try:
-        with av.open(str(path)) as container:
+        with av.open(str(path), container_options=_ONE_FILE) as container:
             if not container.streams.video:
                 raise InputError(f"{path}: expected a video, but it has no video stream")
             stream = container.streams.video[0]
@@ -69,6 +76,8 @@ def _frames(path: Path, rate: Fraction | None) -> Iterator[tuple[int, RgbImage]]
                 yield ceil(since * _NS), picture
             missing_s = _missing(stream, decoded, last)
     except av.error.FFmpegError as error:
+        if not decoded and error.errno == EINVAL:
+            raise InputError(f"{path}: expected a video file; containers that are read: {_CONTAINERS}") from error
         raise InputError(f"{path}: after {decoded} frames: {_reason(error)}") from error
     if decoded == 0:
         raise InputError(f"{path}: the video has no frames that can be decoded")
