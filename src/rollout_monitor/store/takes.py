@@ -19,7 +19,7 @@ from rollout_monitor.errors import InputError
 from rollout_monitor.frames import FrameSet, RgbImage
 from rollout_monitor.store.messages import JointItem
 from rollout_monitor.store.takes_bags import KnownEpisodes, bag_candidate, bags_in, known_episodes
-from rollout_monitor.store.takes_grid import OnBad, frame_sets
+from rollout_monitor.store.takes_grid import MOST_RATE_HZ, OnBad, frame_sets
 from rollout_monitor.store.takes_hdf5 import COLOURS, SUFFIXES, Colour, Hdf5Options, hdf5_candidate
 from rollout_monitor.store.takes_labels import read_labels
 from rollout_monitor.store.takes_lerobot import INFO, lerobot_candidates, require_pyarrow
@@ -31,6 +31,8 @@ SUCCESS_FOLDERS = {"success", "successes", "successful", "succeeded", "success_e
 FAILURE_FOLDERS = {"fail", "fails", "failed", "failure", "failures", "fail_episodes", "failure_episodes"}
 
 MOTION_RATE_HZ = 2.0
+MOTION_FRAMES = 10
+"""A short take is looked at more often than twice a second, this many times."""
 MOTION_BLOCKS = 16
 """Pictures are compared as means of 16x16 blocks, in which the noise of a camera averages out."""
 MOTION_LEVELS = 2.0
@@ -378,12 +380,13 @@ def _missing_camera(named: Mapping[str, FoundTake], camera: str, missing: Sequen
 def _stillness(take: Take) -> str | None:
     """What is wrong with a take in which nothing is to be seen, None where something moves.
 
-    Looks at two frames a second of the primary camera until one differs from the first.
+    Looks at two frames a second or more of the primary camera until one differs from the first.
     """
+    rate_hz = min(max(MOTION_RATE_HZ, MOTION_FRAMES / max(take.duration_s, 1e-3)), MOST_RATE_HZ)
     first: npt.NDArray[np.float32] | None = None
     seen = 0
     try:
-        for frame in take.frames(MOTION_RATE_HZ, cameras=take.cameras[:1], on_bad=lambda _: None):
+        for frame in take.frames(rate_hz, cameras=take.cameras[:1], on_bad=lambda _: None):
             seen += 1
             blocks = _blocks(frame.images[take.cameras[0]])
             if first is None:

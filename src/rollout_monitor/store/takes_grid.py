@@ -17,6 +17,7 @@ from rollout_monitor.store.takes_types import NS, CameraFrame
 PAIR_WAIT_S = 0.2
 PAIR_SKEW_S = 0.5
 JUMP_S = 1.0
+MOST_RATE_HZ = 240.0
 
 OnBad = Callable[[str], None]
 
@@ -30,8 +31,8 @@ class GridPicker:
     """
 
     def __init__(self, cameras: Sequence[str], rate_hz: float) -> None:
-        if not 0.0 < rate_hz <= 240.0:
-            raise InputError(f"frame rate {rate_hz} Hz: expected more than 0 and at most 240")
+        if not 0.0 < rate_hz <= MOST_RATE_HZ:
+            raise InputError(f"frame rate {rate_hz} Hz: expected more than 0 and at most {MOST_RATE_HZ:g}")
         self._primary = cameras[0]
         self._period_ns = NS / rate_hz
         self._others: dict[str, deque[CameraFrame]] = {camera: deque() for camera in cameras[1:]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -56,7 +57,7 @@ def _lines(path: Path) -> Iterator[_Line]:
         raise InputError(f"{path}: the label file cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: the label file is not UTF-8 (byte {error.start}); save it as UTF-8 CSV") from error
-    reader = csv.reader(text.splitlines(), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = [cell.strip().lower() for cell in next(reader, [])]
         if header.count("take") != 1 or header.count("success") != 1:
