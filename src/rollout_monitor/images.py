@@ -269,8 +269,8 @@ def _ends_with(payload: npt.NDArray[np.uint8], mark: bytes) -> bool:
 def _depth(metres: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
     """Draw depth in metres as gray; NaN, infinity and negative values are black."""
     with np.errstate(invalid="ignore"):
-        valid = np.where(np.isfinite(metres) & (metres > 0), metres, 0.0)
-    return np.minimum(valid * (255.0 / DEPTH_WHITE_M), 255.0).astype(np.uint8)
+        valid = np.where(np.isfinite(metres) & (metres > 0), np.minimum(metres, DEPTH_WHITE_M), 0.0)
+    return (valid * (255.0 / DEPTH_WHITE_M)).astype(np.uint8)
 
 
 def _gray(samples: npt.NDArray[np.uint8]) -> RgbImage:
