@@ -23,7 +23,7 @@ from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 from rollout_monitor_msgs.msg import EpisodeReport
 
-from rollout_monitor.errors import RolloutMonitorError
+from rollout_monitor.errors import InputError, RolloutMonitorError
 from rollout_monitor.records import Boundary, EpisodeMarker
 from rollout_monitor.store.definitions import schema_text_from_share
 from rollout_monitor.store.qos import qos_yaml
@@ -119,6 +119,7 @@ class Recorder(Node):
         self._preroll = Preroll(self.settings.preroll_s)
         self._open: list[Open] = []
         self._schemas: dict[str, str] = {}
+        self._refused: set[tuple[str, str]] = set()  # topics, with their types, that cannot be recorded
         self._stopping = False
         self._flushed_ns = 0
         self._topics: dict[str, str] = {}  # full name by relative name
@@ -263,9 +264,18 @@ class Recorder(Node):
             self._write(self._open[-1], message)
 
     def _write(self, one: Open, message: Message) -> None:
+        """What is wrong with one topic is told once and leaves the others alone."""
+        refused = (message.topic, message.type_name)
+        if refused in self._refused:
+            return
+
         def write() -> None:
-            one.recording.add_topic(message.topic, message.type_name, self._schema(message.type_name), message.qos)
-            one.recording.write(message.topic, message.log_ns, message.log_ns, message.raw)
+            try:
+                one.recording.add_topic(message.topic, message.type_name, self._schema(message.type_name), message.qos)
+                one.recording.write(message.topic, message.log_ns, message.log_ns, message.raw)
+            except InputError as error:
+                self._refused.add(refused)
+                self._complain(f"{message.topic} is not recorded: {error}")
 
         self._guarded(one, write)
 
