@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from typing import Literal
@@ -20,11 +22,12 @@ from mcap_ros2.decoder import DecoderFactory
 from rosbags.highlevel import AnyReader
 
 from rollout_monitor.errors import InputError, StoreError
+from rollout_monitor.store import recording as recording_module
 from rollout_monitor.store.bags import open_bag
 from rollout_monitor.store.definitions import rihs01, schema_text_from_share
 from rollout_monitor.store.messages import EPISODE, EPISODE_DEFINITION, JOINT_STATE
 from rollout_monitor.store.qos import dump_qos, parse_qos, qos_yaml
-from rollout_monitor.store.recording import EpisodeRecording
+from rollout_monitor.store.recording import ENDED_EARLY, RESERVE_BYTES, EpisodeRecording
 
 JOINT_STATE_HASH = "RIHS01_a13ee3a330e346c9d87b5aa18d24e11690752bd33a0350f11c5882bc9179260e"
 """As ROS 2 itself publishes it (Jazzy, sensor_msgs 5.3.6)."""
@@ -280,6 +283,117 @@ def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
     with open_bag(tmp_path / "full") as bag:
         read = sum(1 for _ in bag.messages())
     assert count - 100 < read <= count
+
+
+def test_without_room_the_recording_ends_as_a_whole_bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk says it is full until the room held back is given up; a real disk does so in tests/ros."""
+    write_out = recording_module._Sink._write
+
+    def on_a_small_disk(sink: recording_module._Sink, data: bytes) -> None:
+        if not sink._reserve.closed and sink.tell() + len(data) > 60_000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_out(sink, data)
+
+    monkeypatch.setattr(recording_module._Sink, "_write", on_a_small_disk)
+    recording = EpisodeRecording(tmp_path / "full")
+    recording.add_topic("/j", JOINT_STATE, definition(JOINT_STATE))
+    written = 0
+    with pytest.raises(
+        StoreError, match=r"ended early: No space left on device; its \d+ messages so far are safe in a"
+    ):
+        while True:
+            stamp = START_NS + written * 10_000_000
+            written += 1
+            recording.write("/j", stamp, stamp, joint_state(stamp, [written * 1.37 % 1] * 3))
+    with pytest.raises(StoreError, match="the rest of this episode is not recorded; make room before the next one"):
+        recording.write("/j", 0, 0, b"")
+    assert recording.close() == tmp_path / "full"
+    with open_bag(tmp_path / "full") as bag:
+        assert not bag.notes
+        assert sum(1 for _ in bag.messages()) == written
+        assert bag.custom == {ENDED_EARLY: "No space left on device"}
+    with AnyReader([tmp_path / "full"]) as reader:
+        assert reader.message_count == written
+    assert sorted(path.name for path in (tmp_path / "full").iterdir()) == ["full_0.mcap", "metadata.yaml"]
+
+
+def test_the_room_held_back_is_real_and_is_given_back(tmp_path: Path) -> None:
+    """Without a name: a kill gives it back as well."""
+    with EpisodeRecording(tmp_path / "take") as recording:
+        held = recording._sink._reserve
+        assert os.fstat(held.fileno()).st_blocks * 512 >= RESERVE_BYTES
+        assert len(list(recording.path.iterdir())) == 1
+    assert held.closed
+
+
+def test_without_room_to_hold_back_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StoreError, match=r"cannot record to .*take: No space left on device; nothing was written"):
+        EpisodeRecording(tmp_path / "take")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_refusing_disk_leaves_ends_with_a_whole_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a record is taken back, so that plain MCAP readers get through to the end."""
+    recording = EpisodeRecording(tmp_path / "torn", compression="none")
+    recording.add_topic("/j", JOINT_STATE, definition(JOINT_STATE))
+    stream = recording._sink._stream
+
+    class Torn:
+        """Takes 20,000 bytes, the last write only in part."""
+
+        left = 20_000
+
+        def write(self, data: memoryview) -> int:
+            if not self.left:
+                raise OSError(errno.EIO, "Input/output error")
+            taken = stream.write(data[: self.left]) or 0
+            self.left -= taken
+            return taken
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(stream, name)
+
+    monkeypatch.setattr(recording._sink, "_stream", Torn())
+    with pytest.raises(StoreError, match="Input/output error"):
+        for index in range(1000):
+            stamp = START_NS + index * 10_000_000
+            recording.write("/j", stamp, stamp, joint_state(stamp, [float(index)] * 3))
+    recording.close()
+    data = (tmp_path / "torn" / "torn_0.mcap.active").read_bytes()
+    assert len(data) < 20_000
+    position = 8
+    while position < len(data):
+        position += 9 + int.from_bytes(data[position + 1 : position + 9], "little")
+    assert position == len(data)
+    with open_bag(tmp_path / "torn") as bag:
+        values = [float(bag.decode(message).position[0]) for message in bag.messages()]
+    assert len(values) >= 50 and values == [float(index) for index in range(len(values))]
+
+
+def test_sync_waits_for_the_disk_from_any_thread_and_a_refusal_ends_the_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with EpisodeRecording(tmp_path / "take") as recording:
+        synced: list[int] = []
+        monkeypatch.setattr(os, "fdatasync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+        thread = threading.Thread(target=recording.sync)
+        thread.start()
+        thread.join()
+        assert synced == [(tmp_path / "take" / "take_0.mcap.active").stat().st_size]
+
+        def refuse(_: int) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(os, "fdatasync", refuse)
+        with pytest.raises(StoreError, match="Input/output error"):
+            recording.sync()
+        with pytest.raises(StoreError, match="Input/output error"):
+            recording.flush()
+    recording.sync()  # closed: nothing is left to wait for
 
 
 def test_a_process_that_only_exits_leaves_a_readable_file(tmp_path: Path) -> None:
