@@ -80,6 +80,16 @@ def test_names_are_paths_in_natural_order(tmp_path: Path) -> None:
     assert [take.id for take in open_takes(tmp_path)] == ["monday/take_1", "take_9", "take_9.h5", "take_10"]
 
 
+def test_linked_folders_are_takes_too_but_once(tmp_path: Path) -> None:
+    make_bag(tmp_path / "disk" / "take_1", episode=None)
+    folder = tmp_path / "takes"
+    folder.mkdir()
+    (folder / "monday").symlink_to(tmp_path / "disk")
+    (folder / "monday_again").symlink_to(tmp_path / "disk")
+    (folder / "round").symlink_to(folder)
+    assert [take.id for take in open_takes(folder)] == ["monday/take_1"]
+
+
 def test_the_folder_itself_is_a_bag_or_a_dataset(tmp_path: Path) -> None:
     assert [take.id for take in open_takes(make_bag(tmp_path / "bag"))] == ["bag"]
     assert [take.id for take in open_takes(make_lerobot(tmp_path / "set"))] == ["episode_000000"]

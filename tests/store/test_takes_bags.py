@@ -242,3 +242,55 @@ def test_public_bags_without_pictures(public_data: Path) -> None:
         open_takes(public_data / "recordings" / "ur10_bag", leave_out=told.append)
     assert len(told) == 1
     assert "holds no image topic" in told[0]
+
+
+def test_clock_set_back_for_every_attempt(tmp_path: Path) -> None:
+    """A simulator starts each attempt at the same stamp; log times go on."""
+    made: list[Message] = []
+    for number, seconds in enumerate((20, 12, 25)):
+        shown = pictures(seconds, seed=number)
+        offset = (number * 4) * NS
+        attempt = take_messages(shown, episode=f"run-{number}", start_ns=START_NS)
+        made += [(topic, kind, log_ns + offset, raw) for topic, kind, log_ns, raw in attempt]
+    record(tmp_path / "sim", made)
+    takes = open_takes(tmp_path)
+    for number, (take, count) in enumerate(zip(takes, (20, 12, 25), strict=True)):
+        frames = list(take.frames(10.0))
+        assert [frame.stamp_ns - START_NS for frame in frames] == [index * STEP for index in range(count)]
+        shown = pictures(count, seed=number)
+        assert all(np.array_equal(frame.images["front"], shown[at]) for at, frame in enumerate(frames))
+        assert len(list(take.joints())) == count
+
+
+def test_markers_recorded_late_or_all_at_the_front(tmp_path: Path) -> None:
+    made = take_messages(pictures(), episode="a")
+    markers = [message for message in made if message[1] == EPISODE]
+    others = [message for message in made if message[1] != EPISODE]
+    late = [(topic, kind, log_ns + 1_200_000_000, raw) for topic, kind, log_ns, raw in markers]
+    record(tmp_path / "late", sorted(others + late, key=lambda message: message[2]))
+    front = [(topic, kind, START_NS - NS, raw) for topic, kind, _, raw in markers]
+    record(tmp_path / "front", front + others)
+    for take in open_takes(tmp_path):
+        assert [frame.stamp_ns - START_NS for frame in take.frames(10.0)] == [index * STEP for index in range(20)]
+        assert len(list(take.joints())) == 20
+
+
+def test_stray_stamp_beyond_the_end_is_passed_over(tmp_path: Path) -> None:
+    made = take_messages(pictures(), episode="a")
+    made.insert(
+        20, ("/front/image_raw", "sensor_msgs/msg/Image", made[20][2], image(START_NS + 3600 * NS, pictures()[0]))
+    )
+    record(tmp_path / "bag", made)
+    (take,) = open_takes(tmp_path)
+    assert len(list(take.frames(10.0))) == 20
+
+
+def test_bag_that_is_cut_short_says_so(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (60, 48, 64, 3), dtype=np.uint8)
+    path = storage_file(make_bag(tmp_path / "bag", noise, label=1))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+    (take,) = open_takes(tmp_path)
+    assert take.success is None
+    assert any("anything later is lost" in note for note in take.notes)
+    assert take.notes[-1] == "has no END marker; it ends with the bag"
+    assert 0 < len(list(take.frames(10.0))) < 60

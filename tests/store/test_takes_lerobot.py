@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from take_making import TASK, Pictures, make_lerobot, pa, pictures, pq
 
 from rollout_monitor.errors import InputError
@@ -222,6 +224,50 @@ def test_picture_outside_the_dataset_is_not_read(tmp_path: Path) -> None:
     take = lerobot_candidates(tmp_path / "set")[0].open()[0]
     with pytest.raises(InputError, match=r"'\.\./secret\.png': expected a path within the dataset"):
         list(frame_sets(take.reader.images(take.cameras), ["front"], 10.0))
+
+
+@pytest.fixture(scope="module", params=[V2, V3])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    root = make_lerobot(tmp_path_factory.mktemp("fuzz") / "set", version=request.param)
+    return root, (root / "meta" / "info.json").read_text()
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_strange_info_is_an_input_error(whole: tuple[Path, str], data: st.DataObject) -> None:
+    root, text = whole
+    info = json.loads(text)
+    place = data.draw(st.sampled_from([info, info["features"], *info["features"].values()]))
+    place[data.draw(st.sampled_from([*sorted(place), "info"]))] = data.draw(ANYTHING)
+    (root / "meta" / "info.json").write_text(json.dumps(info))
+    try:
+        takes = open_takes(root)
+        assert [len(list(take.frames(10.0))) for take in takes] == [20]
+        assert all(len(list(take.joints())) == 20 for take in takes)
+    except InputError as error:
+        assert str(root) in str(error)
+
+
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_strange_episodes_are_an_input_error(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    root = tmp_path_factory.getbasetemp() / "strange"
+    if not root.exists():
+        make_lerobot(root)
+    row = {"episode_index": 0, "tasks": [TASK], "length": 20, "success": True}
+    row[data.draw(st.sampled_from(sorted(row)))] = data.draw(ANYTHING)
+    (root / "meta" / "episodes.jsonl").write_text(json.dumps(row))
+    try:
+        assert len(open_takes(root)) == 1
+    except InputError as error:
+        assert str(root) in str(error)
 
 
 # --- public recordings ----------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from rollout_monitor.store.takes_types import Candidate, Claim, FoundTake, TakeK
 
 __all__ = ["Claim", "Take", "TakeKind", "open_takes", "unlabelled"]
 
+SUFFIX = re.compile(r"\.(mcap|mcap\.active|db3|hdf5|h5)(\.zstd)?$", re.IGNORECASE)
 SUCCESS_FOLDERS = {"success", "successes", "successful", "succeeded", "success_episodes"}
 FAILURE_FOLDERS = {"fail", "fails", "failed", "failure", "failures", "fail_episodes", "failure_episodes"}
 
@@ -158,6 +159,7 @@ def open_takes(
     Raises:
         InputError: no takes, a take that cannot be read, has no frames or shows no motion, cameras that differ between
             takes, a label file with a mistake. Names the file and what to do.
+        StoreError: a ``labels.jsonl`` in the folder that cannot be opened.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -165,7 +167,10 @@ def open_takes(
     if hdf5_colour not in COLOURS:
         raise InputError(f"hdf5_colour {hdf5_colour!r}: expected one of {', '.join(COLOURS)}")
     known, unread = known_episodes(root)
-    found, problems = _found(root, known, Hdf5Options(hdf5_rate_hz, hdf5_colour))
+    try:
+        found, problems = _found(root, known, Hdf5Options(hdf5_rate_hz, hdf5_colour))
+    except OSError as error:
+        raise InputError(f"{error.filename or root}: cannot be read: {error.strerror or error}") from error
     _refuse(root, list(problems.values()), leave_out)
     if not found:
         raise InputError(_nothing(root, bool(problems)))
@@ -196,7 +201,7 @@ def _found(root: Path, known: KnownEpisodes, options: Hdf5Options) -> tuple[list
     """Takes that open, and what is wrong with the others, by the name they would have."""
     found: list[FoundTake] = []
     problems: dict[str, str] = {}
-    for look in _places(root, known, options):
+    for look in _places(root, known, options, set()):
         try:
             candidates = look.open()
         except InputError as error:
@@ -205,7 +210,7 @@ def _found(root: Path, known: KnownEpisodes, options: Hdf5Options) -> tuple[list
         for candidate in candidates:
             try:
                 found += candidate.open()
-            except InputError as error:
+            except (InputError, OSError) as error:
                 message = str(error) if str(candidate.path) in str(error) else f"{candidate.path}: {error}"
                 problems[_joined(root, candidate.path, candidate.name)] = message
     return found, problems
@@ -219,8 +224,11 @@ class _Place:
     open: Callable[[], list[Candidate]] = field(repr=False)
 
 
-def _places(folder: Path, known: KnownEpisodes, options: Hdf5Options) -> Iterator[_Place]:
-    """Everything below a folder that looks like takes, in the order of names."""
+def _places(folder: Path, known: KnownEpisodes, options: Hdf5Options, seen: set[Path]) -> Iterator[_Place]:
+    """Everything below a folder that looks like takes, in the order of names; links are followed, but once."""
+    if folder.resolve() in seen:
+        return
+    seen.add(folder.resolve())
     if (folder / INFO).is_file():
         require_pyarrow(folder)
         yield _Place(folder, lambda: lerobot_candidates(folder))
@@ -233,8 +241,8 @@ def _places(folder: Path, known: KnownEpisodes, options: Hdf5Options) -> Iterato
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
             continue
-        if path.is_dir() and not path.is_symlink():
-            yield from _places(path, known, options)
+        if path.is_dir():
+            yield from _places(path, known, options, seen)
         elif path.suffix.lower() in SUFFIXES and path.is_file():
             candidate = hdf5_candidate(path, options)
             yield _Place(path, lambda candidate=candidate: [candidate])  # type: ignore[misc]
@@ -286,12 +294,12 @@ def _joined(root: Path, path: Path, name: str, *, suffix: bool = False) -> str:
         return name or path.resolve().name
     inside = path.relative_to(root)
     if not suffix and path.is_file():
-        inside = inside.with_name(inside.name.partition(".")[0] if inside.name.endswith(".zstd") else inside.stem)
+        inside = inside.with_name(SUFFIX.sub("", inside.name) or inside.name)
     return f"{inside.as_posix()}/{name}" if name else inside.as_posix()
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
-    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"([0-9]+)", name)]
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def _folder_claim(root: Path, one: FoundTake) -> Claim | None:

@@ -6,7 +6,7 @@ What the bag does not say itself may stand in the reports and labels of an episo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,6 +34,11 @@ from rollout_monitor.store.takes_types import (
     is_depth,
     name_cameras,
 )
+
+LATE_NS = 60 * NS
+"""A marker logged this long after its own stamp was late; more is another clock."""
+GRACE_NS = 5 * NS
+"""Frames logged this long after the END may still belong to the attempt."""
 
 _STORAGE = re.compile(r"\.(mcap|mcap\.active|db3)(\.zstd)?$")
 
@@ -108,46 +113,81 @@ def bag_candidate(path: Path, known: KnownEpisodes) -> Candidate:
     return Candidate(path, "", lambda: _open(path, known))
 
 
-class BagTakeReader:
-    """Streams of one bag; see `TakeReader`."""
-
-    def __init__(self, path: Path, first_ns: int | None, last_ns: int | None) -> None:
-        self._path = path
-        self._first_ns = first_ns
-        self._last_ns = last_ns
-
-    def images(self, cameras: Mapping[str, str]) -> Iterator[CameraFrame]:
-        """Frames in log order, from the start of the bag: those before the take hold their places on the grid.
-
-        Frames without a stamp (0, as a driver without a clock gives) are left out, as they are live.
-        """
-        names = {topic: camera for camera, topic in cameras.items()}
-        with open_bag(self._path) as bag:
-            for item in bag.decoded(names):
-                if isinstance(item, ImageItem) and item.stamp_ns > 0:
-                    yield CameraFrame(names[item.topic], item.stamp_ns, item.decode)
-
-    def joints(self, source: str) -> Iterator[JointItem]:
-        """Joint states as published, within the take."""
-        first, last = self._first_ns, self._last_ns
-        with open_bag(self._path) as bag:
-            for item in bag.decoded([source]):
-                if not isinstance(item, JointItem) or (first is not None and item.stamp_ns < first):
-                    continue
-                if last is None or item.stamp_ns <= last:
-                    yield item
-                elif item.stamp_ns > last + NS:
-                    return
-
-
 @dataclass(frozen=True)
 class _Span:
     """One attempt within a bag: its START and what ended it."""
 
     start: EpisodeMarker
-    end: EpisodeMarker | None
-    last_ns: int | None
+    start_log_ns: int
+    end: EpisodeMarker | None = None
+    last_ns: int | None = None
+    """Stamp of the attempt's end; None where it ends with the bag."""
+    end_log_ns: int | None = None
     note: str = ""
+
+
+class BagTakeReader:
+    """Streams of one bag, or of one attempt in it; see `TakeReader`."""
+
+    def __init__(self, path: Path, span: _Span | None) -> None:
+        self._path = path
+        self._span = span
+
+    def images(self, cameras: Mapping[str, str]) -> Iterator[CameraFrame]:
+        """Frames in log order; those shortly before the attempt hold their places on the grid.
+
+        Frames without a stamp (0, as a driver without a clock gives) are left out, as they are live.
+        """
+        names = {topic: camera for camera, topic in cameras.items()}
+        for item in self._items(names):
+            if isinstance(item, ImageItem) and item.stamp_ns > 0:
+                yield CameraFrame(names[item.topic], item.stamp_ns, item.decode)
+
+    def joints(self, source: str) -> Iterator[JointItem]:
+        """Joint states as published, within the attempt."""
+        first = self._span.start.stamp_ns if self._span else None
+        last = self._span.last_ns if self._span else None
+        for item in self._items([source]):
+            late = last is not None and item.stamp_ns > last
+            if isinstance(item, JointItem) and not late and (first is None or item.stamp_ns >= first):
+                yield item
+
+    def _items(self, topics: Collection[str]) -> Iterator[ImageItem | JointItem]:
+        with open_bag(self._path) as bag:
+            items = (item for item in bag.decoded(topics) if not isinstance(item, MarkerItem))
+            yield from items if self._span is None else _of_attempt(items, self._span)
+
+
+def _of_attempt(items: Iterable[ImageItem | JointItem], span: _Span) -> Iterator[ImageItem | JointItem]:
+    """The items that may belong to an attempt, by stamp and by log time.
+
+    Stamps alone do not tell: a simulator sets its clock back for every attempt. So what was logged before the START
+    counts if its stamp is near the START's and the clock was not set back since; and after the END nothing does once
+    the clock was set back, or some seconds have passed.
+    """
+    first = span.start.stamp_ns
+    late_ns = span.start_log_ns - first  # the marker itself may have been recorded late
+    latest = first + NS + (late_ns if 0 <= late_ns <= LATE_NS else 0)
+    ended = None if span.end_log_ns is None else max(span.end_log_ns, span.last_ns or 0)
+    before: list[ImageItem | JointItem] | None = []
+    newest: dict[str, int] = {}
+    for item in items:
+        set_back = item.stamp_ns < newest.get(item.topic, item.stamp_ns) - NS
+        newest[item.topic] = item.stamp_ns
+        if item.log_ns < span.start_log_ns and before is not None:
+            if set_back:
+                before.clear()
+            if first - NS <= item.stamp_ns <= latest:
+                before.append(item)
+            continue
+        if ended is not None and (item.log_ns > ended + GRACE_NS or (item.log_ns > ended and set_back)):
+            break
+        if before is not None:
+            before = [] if set_back else before
+            yield from before
+            before = None
+        yield item
+    yield from before or ()
 
 
 def _open(path: Path, known: KnownEpisodes) -> list[FoundTake]:
@@ -163,7 +203,7 @@ def _open(path: Path, known: KnownEpisodes) -> list[FoundTake]:
         name="",
         path=path,
         kind=TakeKind.BAG,
-        reader=BagTakeReader(path, None, None),
+        reader=BagTakeReader(path, None),
         cameras=cameras,
         sources=tuple(topics),
         duration_s=duration_s,
@@ -194,7 +234,7 @@ def _attempt(whole: FoundTake, name: str, span: _Span, end_ns: int, known: Known
     return replace(
         whole,
         name=name,
-        reader=BagTakeReader(whole.path, first, last),
+        reader=BagTakeReader(whole.path, span),
         duration_s=max(0, (end_ns if last is None else last) - first) / NS,
         task=span.start.task or None,
         claims=(*known.claims(whole.path, span.start), *_marker_claims(whole.path, span)),
@@ -204,31 +244,40 @@ def _attempt(whole: FoundTake, name: str, span: _Span, end_ns: int, known: Known
     )
 
 
-def _markers(bag: BagReader) -> list[EpisodeMarker]:
+def _markers(bag: BagReader) -> list[MarkerItem]:
     topics = [topic.name for topic in bag.topics if topic.type == EPISODE and topic.count]
-    if not topics:
-        return []
-    return [item.marker for item in bag.decoded(topics) if isinstance(item, MarkerItem)]
+    return [item for item in bag.decoded(topics) if isinstance(item, MarkerItem)] if topics else []
 
 
-def _spans(markers: Iterable[EpisodeMarker]) -> list[_Span]:
+def _spans(items: Iterable[MarkerItem]) -> list[_Span]:
     """Attempts in order: a START up to its END, up to the next START, or to the end of the bag."""
     spans: list[_Span] = []
-    running: EpisodeMarker | None = None
-    for marker in markers:
+    running: _Span | None = None
+    for item in items:
+        marker = item.marker
         if marker.boundary is Boundary.START:
             if running is not None:
-                if (running.episode_id, running.stamp_ns) == (marker.episode_id, marker.stamp_ns):
+                if (running.start.episode_id, running.start.stamp_ns) == (marker.episode_id, marker.stamp_ns):
                     continue  # heard twice
-                cut = "has no END marker; it ends where the next one starts"
-                spans.append(_Span(running, None, marker.stamp_ns - 1, cut))
-            running = marker
-        elif running is not None and running.episode_id == marker.episode_id:
-            spans.append(_Span(running, marker, marker.stamp_ns))
+                spans.append(_cut(running, item))
+            running = _Span(marker, item.log_ns)
+        elif running is not None and running.start.episode_id == marker.episode_id:
+            spans.append(replace(running, end=marker, last_ns=marker.stamp_ns, end_log_ns=item.log_ns))
             running = None
     if running is not None:
-        spans.append(_Span(running, None, None, "has no END marker; it ends with the bag"))
+        spans.append(replace(running, note="has no END marker; it ends with the bag"))
     return spans
+
+
+def _cut(running: _Span, by: MarkerItem) -> _Span:
+    """An attempt that a new START cut off; where the clock was set back for that, its last stamp is not known."""
+    last_ns = by.marker.stamp_ns - 1
+    return replace(
+        running,
+        last_ns=last_ns if last_ns >= running.start.stamp_ns else None,
+        end_log_ns=by.log_ns,
+        note="has no END marker; it ends where the next one starts",
+    )
 
 
 def _marker_claims(path: Path, span: _Span) -> list[Claim]:

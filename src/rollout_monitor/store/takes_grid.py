@@ -120,7 +120,7 @@ def frame_sets(
     picker = GridPicker(cameras, rate_hz)
     for frame in frames:
         if last is not None and frame.stamp_ns > last + NS:
-            break  # a second of grace for cameras that are recorded late
+            continue  # nothing that late is waited for
         for chosen in picker.add(frame):
             yield from _decoded(chosen, first, last, on_bad)
     for chosen in picker.finish():

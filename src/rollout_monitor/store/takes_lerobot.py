@@ -43,6 +43,8 @@ TOLERANCE_S = 1e-4
 """LeRobot's own tolerance between a row's timestamp and its frame's time."""
 SUCCESS_COLUMNS = ("success", "next.success")
 SUCCESS_METADATA = ("success", "is_success", "episode_success")
+CHUNKS_SIZE = 1000
+"""Episodes per folder where the dataset does not say; LeRobot's own default."""
 IMAGE_ROWS = 32
 """Rows of pictures held at a time."""
 
@@ -144,8 +146,8 @@ class Dataset:
             key: feature["dtype"]
             for key, feature in self.info["features"].items()
             if feature.get("dtype") in ("video", "image")
-            and not (feature.get("info") or {}).get("video.is_depth_map")
             and not is_depth(key)
+            and not (isinstance(feature.get("info"), dict) and feature["info"].get("video.is_depth_map"))
         }
 
     @cached_property
@@ -282,7 +284,9 @@ class Dataset:
 
     def _episode_v2(self, row: dict[str, Any], source: Path) -> _Episode:
         index = _whole(row, "episode_index", source)
-        size = int(self.info.get("chunks_size") or 1000)
+        size = _whole({"chunks_size": CHUNKS_SIZE, **self.info}, "chunks_size", self.root / INFO)
+        if size == 0:
+            raise InputError(f"{self.root / INFO}: chunks_size is 0; expected episodes per folder")
         fields = {"episode_chunk": index // size, "episode_index": index}
         videos = {
             key: _Video(self._path("video_path", {**fields, "video_key": key}), 0.0)
@@ -302,13 +306,12 @@ class Dataset:
         return self._episode(row, source, self._path("data_path", data), videos)
 
     def _episode(self, row: dict[str, Any], source: Path, data: Path, videos: Mapping[str, _Video]) -> _Episode:
-        tasks = row.get("tasks") or []
         return _Episode(
             index=_whole(row, "episode_index", source),
             length=_whole(row, "length", source),
             data=data,
             videos=videos,
-            tasks=tuple(str(task) for task in ([tasks] if isinstance(tasks, str) else tasks)),
+            tasks=_task_texts(row.get("tasks"), source),
             metadata=row,
             source=source,
         )
@@ -457,6 +460,14 @@ def _claims(episode: _Episode, rows: _Rows) -> Iterator[Claim]:
         claim = claimed(_scalar(episode.metadata.get(key)), "episode metadata", f"{episode.source}: {key}")
         if claim is not None:
             yield claim
+
+
+def _task_texts(tasks: object, source: Path) -> tuple[str, ...]:
+    """An episode's own task texts; nothing where it names none."""
+    texts = [tasks] if isinstance(tasks, str) else [] if tasks is None else tasks
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise InputError(f"{source}: tasks is {tasks!r}; expected a list of texts")
+    return tuple(text for text in texts if text.strip())
 
 
 def _state_names(feature: Mapping[str, Any], count: int) -> tuple[str, ...]:
