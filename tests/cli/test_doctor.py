@@ -138,6 +138,25 @@ def test_the_silent_loss_of_large_best_effort_images_is_recognised(profile: dict
     )
 
 
+@pytest.mark.parametrize(
+    ("size", "lost", "said"),
+    [
+        (900_000, 60, "60 of 160 best-effort images (879 kB) of /cam were lost without a word: was it started without"),
+        (9_000, 60, "60 of 160 best-effort images (9 kB) of /cam were lost without a word: is the network too slow?"),
+        (900_000, 5, ""),
+    ],
+)
+def test_lost_images_are_counted(profile: dict[str, str], size: int, lost: int, said: str) -> None:
+    """The profile is here, and images get lost all the same: some, since the driver may be without it."""
+    camera = end("/cam", IMAGE, reliable=False)
+    wrong = topic("/t", IMAGE, publishers=[camera], largest_bytes=size, lost=lost)
+    found = about(examine_graph(graph(*HEALTHY, wrong), profile, NOW_NS), "/t")
+    assert [(finding.level, said in finding.what) for finding in found] == ([(Level.WARN, True)] if said else [])
+    without = about(examine_graph(graph(*HEALTHY, wrong), {}, NOW_NS), "/t")
+    assert size < 100_000 or len(without) == 1
+    assert not (said and size > 100_000) or "profile: 60 of 160 were lost" in without[0].what
+
+
 def test_a_camera_of_which_no_frame_can_be_read_is_not_called_fine(profile: dict[str, str]) -> None:
     wrong = topic("/t", IMAGE, trouble="'foo8' is not known", unreadable=100, luminance=None, contrast=None)
     found = [finding for finding in examine_graph(graph(*HEALTHY, wrong), profile, NOW_NS) if finding.subject == "/t"]

@@ -21,6 +21,9 @@ SHM_NEEDED = 256 * 1024 * 1024
 LARGE_BYTES = 64 * 1024
 """Above this a best-effort message does not fit one UDP datagram and is easily lost as a whole."""
 
+LOST_SHARE = 0.1
+_WITH_PROFILE = "start publisher and subscribers with config/fastdds_shm.xml (scripts/ros_run does)"
+
 FROZEN_SHARE = 0.9
 DARK_LUMINANCE, DARK_CONTRAST = 16.0, 4.0
 OLD_S = 10.0
@@ -239,15 +242,28 @@ def _camera(topic: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Fi
         yield Finding(Level.ERROR, name, what, "lens cap, light, exposure")
     else:
         yield Finding(Level.OK, name, said)
-    best_effort = [publisher for publisher in publishers if not publisher["reliable"]]
-    if best_effort and topic["largest_bytes"] > LARGE_BYTES and not _has_profile(environ):
+    if any(not publisher["reliable"] for publisher in publishers):
+        yield from _lost_images(topic, environ)
+
+
+def _lost_images(topic: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Best-effort images that are too large for the transport: the middleware drops them whole, and nobody is told."""
+    lost, sent = topic.get("lost", 0), topic["received"] + topic.get("lost", 0)
+    many, large = lost >= LOST_SHARE * sent, topic["largest_bytes"] > LARGE_BYTES
+    size = f"{topic['largest_bytes'] / 1024:.0f} kB"
+    if large and not _has_profile(environ):
+        counted = f"{lost} of {sent} were" if many else "many are"
         yield Finding(
             Level.WARN,
-            name,
-            f"large best-effort images ({topic['largest_bytes'] / 1024:.0f} kB) without the shared-memory profile: "
-            "many are lost without a word",
-            "start publisher and subscribers with config/fastdds_shm.xml",
+            topic["name"],
+            f"large best-effort images ({size}) without the shared-memory profile: {counted} lost without a word",
+            _WITH_PROFILE,
         )
+    elif many:
+        why = "was it started without the shared-memory profile?" if large else "is the network too slow?"
+        nodes = _nodes(topic["publishers"])
+        what = f"{lost} of {sent} best-effort images ({size}) of {nodes} were lost without a word: {why}"
+        yield Finding(Level.WARN, topic["name"], what, _WITH_PROFILE if large else "a wired network, or fewer images")
 
 
 def _silent_camera(name: str, publishers: list[Mapping[str, Any]], environ: Mapping[str, str]) -> Finding:
@@ -263,7 +279,7 @@ def _silent_camera(name: str, publishers: list[Mapping[str, Any]], environ: Mapp
             Level.ERROR,
             name,
             f"{nodes} publishes best effort and nothing arrives: {doubt}",
-            "start publisher and subscribers with config/fastdds_shm.xml (scripts/ros_run does)",
+            _WITH_PROFILE,
         )
     return Finding(
         Level.ERROR,

@@ -22,7 +22,7 @@ Examples:
 
   scripts/ros_run rollout-monitor doctor --json
 
-Exit codes: 0 nothing is wrong, 1 something is, 2 wrong usage.
+Exit codes: 0 nothing is wrong, 1 a warning or an error was found, 2 wrong usage. What it says: docs/doctor.md.
 """
 _STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 

@@ -49,6 +49,7 @@ class Seen:
     subscribers: list[dict[str, Any]] = field(default_factory=list)
     probed: bool = False
     received: int = 0
+    lost: int = 0
     unreadable: int = 0
     rate_hz: float | None = None
     largest_bytes: int = 0
@@ -73,8 +74,11 @@ class Probe:
         self.seen = seen
         seen.probed = True
         self._subscription = AdaptiveSubscription(
-            watch, [Source(seen.name, seen.types[0])], self._on_message, depth=1000, raw=True
+            watch, [Source(seen.name, seen.types[0])], self._on_message, depth=1000, raw=True, on_lost=self._on_lost
         )
+
+    def _on_lost(self, lost: int) -> None:
+        self.seen.lost += lost
 
     def _on_message(self, source: Source, raw: bytes) -> None:
         seen = self.seen
