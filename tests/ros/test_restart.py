@@ -119,13 +119,17 @@ def test_an_attempt_that_is_over_does_not_begin_anew(graph: Graph) -> None:
     assert json.loads((stack.episodes / "take" / "report.json").read_text())["state"] == "INTERRUPTED"
 
     monitor, recorder = stack.start_monitor(end_wait_s=0.5), stack.start_recorder()
-    monitor.said("START of episode take ignored")
-    recorder.said("START of episode take ignored")
+    curve = graph.folder / "curve.csv"
+    curve.write_text("progress\n0.1\n")
+    prm = stack.start_prm(curve, episodes=stack.episodes)
+    for node in (monitor, recorder, prm):
+        node.said("START of episode take ignored")
     assert not (stack.recordings / "take").exists()
     robot.publish(marker_to_msg(marker(Boundary.START, streams.stamp_ns, "next")))
     streams.until("the next attempt", lambda: stack.status.episode_id == "next")
     recorder.said("recording episode next")
-    assert "episode take: start" not in monitor.text
+    prm.said("episode next: start")
+    assert "episode take: start" not in monitor.text + prm.text
 
 
 def test_what_is_written_of_a_later_attempt_stays(tmp_path: Path) -> None:

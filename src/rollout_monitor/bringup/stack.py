@@ -238,8 +238,10 @@ def _overrides(options: Options, node: str) -> dict[str, ParameterValue]:
         values.update(camera=names[0], camera_topic=topics[0])
     if options.model is not None and node == "prm_node":
         values["model"] = options.model
+    if options.episodes is not None and node in ("prm_node", "monitor_node", "recorder"):
+        values["episodes"] = options.episodes
     if options.episodes is not None and node in ("monitor_node", "recorder"):
-        values.update(episodes=options.episodes, recordings=f"{options.episodes}/recordings")
+        values["recordings"] = f"{options.episodes}/recordings"
     if options.use_sim_time is not None:
         values["use_sim_time"] = options.use_sim_time
     return values

@@ -78,6 +78,7 @@ PRM_NODE = NodeInterface(
     notes=(
         "After an END marker it finishes the frames up to the marker's stamp, then publishes one Progress with "
         "STATUS_END_OF_EPISODE and one Kinematics with end_of_episode.",
+        "A START that a latched publisher says again of an attempt whose report is stored is ignored.",
     ),
 )
 MONITOR_NODE = NodeInterface(
@@ -104,7 +105,10 @@ MONITOR_NODE = NodeInterface(
     ),
     notes=(
         "On SIGINT or SIGTERM in mid-episode it writes the report, marked INTERRUPTED, publishes it and ends with exit "
-        "code 0.",
+        "code 0. Any node leaves at most a second after a second signal, finished or not.",
+        "Where the store cannot be written a report goes to `$XDG_STATE_HOME/rollout-monitor/rescued` "
+        "(`~/.local/state/...`) or the system's folder for temporary files; the log says which. Exit code 1: one could "
+        "be kept nowhere.",
         "Killed in mid-episode, it takes the attempt up again when it is started again while the attempt still runs "
         "(begun less than 15 minutes ago in stream time), else reports it as INTERRUPTED; the report's notes say so. "
         "The running attempt is written down in `.unfinished.NODE.json` in the store.",
@@ -126,7 +130,15 @@ RECORDER = NodeInterface(
         *OF_THE_MONITOR,
         Topic("also[i]", "any", "ADAPT", "whatever parameter also names"),
     ),
-    notes=("While an episode runs its file is readable at any moment; a killed recorder loses less than a second.",),
+    notes=(
+        "While an episode runs its file is readable at any moment. A killed recorder loses less than a second; a power "
+        "cut what came after the last sync to the disk, every two seconds, as well.",
+        "While it records it holds back 8 MiB of the disk. When the disk is full a recording ends early: what there is "
+        "becomes a whole bag, whose custom data say why (`ended_early`), what is left of the 8 MiB is for the report, "
+        "whose notes say it too. The next episode is recorded again if there is room. A recorder that could not record "
+        "everything says so at its end, with exit code 1.",
+        "Asked to stop in mid-episode it waits for the report, `stop_wait_s` at most; a second signal ends the wait.",
+    ),
 )
 REPLAY_NODE = NodeInterface(
     name="replay_node",

@@ -9,6 +9,7 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from sensor_msgs.msg import JointState
@@ -17,7 +18,7 @@ from rollout_monitor.episode.estimator import Estimator
 from rollout_monitor.episode.perception import Output, Perception
 from rollout_monitor.prm.protocol import ProgressModel
 from rollout_monitor.prm.registry import create
-from rollout_monitor.records import CameraHealth, JointHealth, KinematicSummary, ProgressEstimate
+from rollout_monitor.records import Boundary, CameraHealth, JointHealth, KinematicSummary, ProgressEstimate
 from rollout_monitor_nodes.common import diagnostics
 from rollout_monitor_nodes.common.conversions import (
     camera_to_msg,
@@ -26,6 +27,7 @@ from rollout_monitor_nodes.common.conversions import (
     time_from_msg,
 )
 from rollout_monitor_nodes.common.diagnostics import Diagnostics, Part
+from rollout_monitor_nodes.common.folders import stored_report
 from rollout_monitor_nodes.common.images import FrameReader, camera_sources
 from rollout_monitor_nodes.common.managed import ManagedNode
 from rollout_monitor_nodes.common.markers import Heard, MarkerListener
@@ -132,6 +134,11 @@ class PrmNode(ManagedNode):
 
     def _on_marker(self, heard: Heard) -> None:
         marker = heard.marker
+        if heard.historic and marker.boundary is Boundary.START:
+            report = stored_report(Path(self.settings.episodes), marker.episode_id, marker.stamp_ns)
+            if report is not None:  # a publisher that was never told of the end still says it
+                self.get_logger().info(f"START of episode {marker.episode_id} ignored: its report is in {report}")
+                return
         self.get_logger().info(f"episode {marker.episode_id}: {marker.boundary.value}")
         self._handle(self._perception.on_marker(marker))
 

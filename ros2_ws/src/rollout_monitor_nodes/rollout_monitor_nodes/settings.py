@@ -54,6 +54,9 @@ class PrmNodeSettings(CameraSettings):
     model_path: str | None = Field(
         default=None, description="folder of the embedded model, or file of the curve that `recorded` replays"
     )
+    episodes: str = Field(
+        default="episodes", min_length=1, description="folder of the reports, to leave attempts alone that are over"
+    )
     queue: int = Field(
         default=4,
         ge=1,
