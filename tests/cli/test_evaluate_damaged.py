@@ -74,6 +74,15 @@ def test_a_damaged_chunk_is_told_on_the_screen_and_in_the_report(tmp_path: Path,
     assert (report.start_ns, report.end_ns) == (whole.start_ns, whole.end_ns)
 
 
+def test_a_file_cut_short_is_told_on_the_screen_and_in_the_report(tmp_path: Path, arguments: list[str]) -> None:
+    bag = recorded_again(make_bag(tmp_path / "made"), tmp_path / "take")
+    (file,) = bag.glob("*.mcap")
+    file.write_bytes(file.read_bytes()[: file.stat().st_size * 2 // 3])
+    report, screen = judged(bag, arguments)
+    assert [note for note in report.notes if "is cut short" in note and "anything later is lost" in note]
+    assert "warning: " in screen and "is cut short" in screen
+
+
 def test_unreadable_frames_are_counted_and_the_next_ones_taken(tmp_path: Path, arguments: list[str]) -> None:
     bag = recorded_again(make_bag(tmp_path / "made"), tmp_path / "take", cut_frames=True)
     report, _ = judged(bag, arguments)
@@ -81,3 +90,20 @@ def test_unreadable_frames_are_counted_and_the_next_ones_taken(tmp_path: Path, a
     assert camera.bad == UNREADABLE_TO - UNREADABLE_FROM
     assert report.missing_estimates == 0, "no unreadable frame was offered to the model"
     assert report.estimates == 30 - (UNREADABLE_TO - UNREADABLE_FROM) // 2
+
+
+def test_a_depth_camera_is_not_taken_for_the_front_view(tmp_path: Path, arguments: list[str]) -> None:
+    """By its name it would come first: /camera/aligned_depth... before /camera/color...."""
+    bag = recorded_again(make_bag(tmp_path / "made"), tmp_path / "take")
+    with_depth = tmp_path / "with_depth"
+    with open_bag(bag) as source, EpisodeRecording(with_depth) as target:
+        for message in source.messages():
+            names = [message.topic]
+            if message.type == COMPRESSED_IMAGE:
+                names.append("/aligned_depth/image_raw/compressedDepth")
+            for name in names:
+                target.add_topic(name, message.type, STORE.generate_msgdef(message.type, ros_version=2)[0])
+                target.write(name, message.log_ns, message.log_ns, message.raw)
+    report, screen = judged(with_depth, arguments)
+    assert len(report.cameras) == 1
+    assert "not looked at without --camera: /aligned_depth/image_raw/compressedDepth" in screen

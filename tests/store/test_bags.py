@@ -305,6 +305,34 @@ def test_a_damaged_chunk_of_other_topics_is_no_damage(tmp_path: Path, made: list
         list(opened.decoded(["/camera/image_raw"]))
 
 
+def test_a_damaged_chunk_in_a_file_that_is_cut_too(bag: Path, made: list[Message], tmp_path: Path) -> None:
+    """A killed recorder's file has no index: the damaged chunk is left out, the rest is read up to the break."""
+    damaged = tmp_path / "damaged.mcap"
+    damaged.write_bytes(storage_file(bag).read_bytes())
+    first_ns, last_ns = damage_a_chunk(damaged, 1)
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[: content.rindex(b"rosbag2") - 40])
+    read = raw(damaged)
+    whole = [message for message in made if not first_ns <= message[2] <= last_ns]
+    assert 0 < len(read) <= len(whole) and read == whole[: len(read)] and read[-1][2] > last_ns
+    with open_bag(damaged) as opened:
+        (note,) = opened.notes
+        assert sum(topic.count for topic in opened.topics) == len(read)
+    assert note.startswith("the chunk at byte") and "is damaged" in note and f"{len(read)} messages" in note
+
+
+@pytest.mark.parametrize("plugin", list(StoragePlugin))
+def test_metadata_is_not_needed(made: list[Message], tmp_path: Path, plugin: StoragePlugin) -> None:
+    """MCAP and sqlite3: the folder, the folder without metadata.yaml, and the bare file hold the same messages."""
+    folder = write_foreign(tmp_path / "b", made, plugin=plugin)
+    (file,) = (path for path in folder.iterdir() if path.suffix in (".mcap", ".db3"))
+    assert raw(folder) == raw(file) == made
+    (folder / "metadata.yaml").unlink()
+    assert raw(folder) == made
+    with open_bag(folder) as opened:
+        assert opened.notes == ["b has no metadata.yaml: read from the files in it"]
+
+
 def test_damage_in_one_file_of_a_split_bag_leaves_the_others(made: list[Message], tmp_path: Path) -> None:
     whole = tmp_path / "split"
     whole.mkdir()

@@ -103,12 +103,12 @@ def _run(
         return [(one.report, one.pictures) for one in outputs if isinstance(one, Closed)]
     with open_bag(recording) as bag:
         sources = choose_sources(bag, cameras, joints)
-        for note in [*bag.notes, *sources.notes]:
+        for note in [*(note for note in bag.notes if note not in bag.damage), *sources.notes]:
             console.print(f"note: {note}", style="dim", soft_wrap=True)
         known = len(sources.notes)
         outputs = run_bag(bag, sources, engine(tuple(sources.cameras)), whole, label)
         closed = [one for one in outputs if isinstance(one, Closed)]
-        damage = sources.notes[known:]
+        damage = [*bag.damage, *sources.notes[known:]]
         for note in damage:
             console.print(f"warning: {note}", style="bold yellow", soft_wrap=True, markup=False)
         return [(one.report.model_copy(update={"notes": [*one.report.notes, *damage]}), one.pictures) for one in closed]

@@ -32,6 +32,8 @@ class Sources:
 def choose_sources(bag: BagReader, cameras: Mapping[str, str], joints: str | None) -> Sources:
     """Fill in what the user did not name: all image topics (a front view first) and the only joint topic.
 
+    Depth and infrared topics are left to the user, unless there is nothing else.
+
     Raises:
         InputError: a named topic that is not there or of another type, no image topic, several joint topics.
     """
@@ -46,8 +48,11 @@ def choose_sources(bag: BagReader, cameras: Mapping[str, str], joints: str | Non
     if not cameras:
         if not images:
             raise InputError(f"{bag.path}: holds no image topic, and progress is judged from pictures")
-        cameras = {_camera_name(name): name for name in sorted(images, key=_camera_order)}
+        colour = [name for name in images if not any(word in name.lower() for word in ("depth", "infra"))]
+        cameras = {_camera_name(name): name for name in sorted(colour or images, key=_camera_order)}
         notes.append("cameras found: " + ", ".join(f"{camera}={name}" for camera, name in cameras.items()))
+        if colour and (others := sorted(set(images) - set(colour))):
+            notes.append(f"not looked at without --camera: {', '.join(others)}")
     states = by_type.get(_JOINT_TYPE, [])
     if joints is not None and joints not in states:
         raise InputError(f"{bag.path}: no JointState topic {joints!r}; there are: {_list(states)}")

@@ -93,6 +93,7 @@ class BagReader:
         start_ns: log time of the first message; None in an empty bag.
         end_ns: log time of the last message; None in an empty bag.
         notes: what a reader must know, for instance that a file is cut short and how much was read.
+        damage: those of the notes that tell of messages that are missing.
         custom: the bag's own ``custom_data``.
     """
 
@@ -107,7 +108,8 @@ class BagReader:
         except BaseException:
             self._stack.close()
             raise
-        self.notes.extend(file.damage for file in self._files if file.damage)
+        self.damage = [file.damage for file in self._files if file.damage]
+        self.notes.extend(self.damage)
         self.start_ns = min((f.start_ns for f in self._files if f.start_ns is not None), default=None)
         self.end_ns = max((f.end_ns for f in self._files if f.end_ns is not None), default=None)
         self.topics = self._merged_topics()

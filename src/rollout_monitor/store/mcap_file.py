@@ -69,6 +69,8 @@ class _Contents:
     start_ns: int | None = None
     end_ns: int | None = None
     damage: str | None = None
+    left_out: list[str] = field(default_factory=list)
+    """Chunks that are damaged though the records behind them are not."""
     good_bytes: int = len(MAGIC)
 
     def saw(self, record: McapRecord) -> None:
@@ -167,13 +169,15 @@ class McapFile:
         self.start_ns, self.end_ns = found.start_ns, found.end_ns
         self._blocks = found.blocks
         total = sum(found.counts.values())
+        if not total and (found.damage or found.left_out):
+            raise InputError(f"{self.path}: nothing can be read: {'; '.join([*found.left_out, found.damage or ''])}")
         if found.damage is not None:
-            if not total:
-                raise InputError(f"{self.path}: nothing can be read: {found.damage}")
             self.damage = (
                 f"{self.path.name} is cut short: {found.damage}; {total} messages up to log time {self.end_ns} ns "
                 f"were read ({found.good_bytes} of {self.path.stat().st_size} bytes), anything later is lost"
             )
+        if found.left_out:
+            self.damage = "; ".join([*found.left_out, self.damage or f"{total} messages of {self.path.name} were read"])
         self._take_channels(found.schemas, found.channels, found.counts)
 
     def _take_channels(
@@ -224,7 +228,7 @@ def _rewound(stream: BinaryIO) -> BinaryIO:
 
 
 def _scan(stream: BinaryIO, size: int) -> _Contents:
-    """Walk through the records up to the end of the data or to the first one that cannot be read."""
+    """Walk through the records up to the end of the data or to the first one behind which nothing makes sense."""
     found = _Contents()
     while found.good_bytes < size:
         stream.seek(found.good_bytes)
@@ -242,8 +246,11 @@ def _scan(stream: BinaryIO, size: int) -> _Contents:
         try:
             _look_at(found, opcode, stream, content, length)
         except _READ_ERRORS as error:
-            found.damage = f"the record at byte {found.good_bytes} is damaged ({error or type(error).__name__})"
-            return found
+            said = f"at byte {found.good_bytes} is damaged ({error or type(error).__name__})"
+            if opcode != Opcode.CHUNK:
+                found.damage = f"the record {said}"
+                return found
+            found.left_out.append(f"the chunk {said} and left out")
         found.good_bytes = content + length
     found.damage = f"the file ends at byte {size} without a footer"
     return found
