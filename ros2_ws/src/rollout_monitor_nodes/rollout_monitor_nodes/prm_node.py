@@ -9,6 +9,7 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sensor_msgs.msg import JointState
 
 from rollout_monitor.episode.estimator import Estimator
 from rollout_monitor.episode.perception import Output, Perception
+from rollout_monitor.events.inputs import clock_words
 from rollout_monitor.prm.protocol import ProgressModel
 from rollout_monitor.prm.registry import create
 from rollout_monitor.records import Boundary, CameraHealth, JointHealth, KinematicSummary, ProgressEstimate
@@ -64,7 +66,6 @@ class PrmNode(ManagedNode):
         self._arrivals: OrderedDict[int, float] = OrderedDict()
         self._frame_ids: dict[str, str] = {}
         self._health: dict[str, CameraHealth] = {}
-        self._joint_health: JointHealth | None = None
 
     # --- transitions --------------------------------------------------------------------------------------------
 
@@ -99,9 +100,14 @@ class PrmNode(ManagedNode):
                 self._camera_callback(camera),
                 depth=CAMERA_DEPTH,
                 raw=True,
+                on_lost=partial(self._perception.count_lost, camera),
             )
         self._subscriptions_by_name["joints"] = AdaptiveSubscription(
-            watch, [Source(JOINTS.name, JOINTS.type)], self._on_joints, depth=PROFILES["JOINTS"].depth
+            watch,
+            [Source(JOINTS.name, JOINTS.type)],
+            self._on_joints,
+            depth=PROFILES["JOINTS"].depth,
+            on_lost=partial(self._perception.count_lost, None),
         )
         timer = self.create_timer(TICK_S, self._on_tick, clock=STEADY)
         state = Diagnostics(self, self._parts)
@@ -180,7 +186,6 @@ class PrmNode(ManagedNode):
     def _handle(self, outputs: list[Output]) -> None:
         for output in outputs:
             if isinstance(output, KinematicSummary):
-                self._joint_health = output.health
                 self._publish(KINEMATICS.name, kinematics_to_msg(output))
             elif isinstance(output, CameraHealth):
                 self._health[output.camera] = output
@@ -210,13 +215,18 @@ class PrmNode(ManagedNode):
     def _camera_part(self, camera: str) -> Part:
         subscription, health = self._subscriptions_by_name[camera], self._health.get(camera)
         values = {} if health is None else health.model_dump(exclude={"camera", "schema_version", "stamp_ns"})
+        values["age_s"] = self._age_s(None if health is None else health.last_frame_ns)
         return diagnostics.stream_part(f"camera {camera}", subscription, values, _camera_trouble(health))
 
+    def _age_s(self, stamp_ns: int | None) -> float | None:
+        """How old the newest message of an input is in stream time, s; None where none came."""
+        now_ns = self._stream.now_ns()
+        return None if stamp_ns is None or now_ns is None else max(0, now_ns - stamp_ns) / 1e9
+
     def _joints_part(self) -> Part:
-        health = self._joint_health
-        values = {} if health is None else health.model_dump(exclude={"schema_version"})
-        trouble = "two publishers or more" if self._subscriptions_by_name["joints"].publishers > 1 else ""
-        return diagnostics.stream_part("joints", self._subscriptions_by_name["joints"], values, trouble)
+        health, subscription = self._perception.joint_health, self._subscriptions_by_name["joints"]
+        values = {**health.model_dump(exclude={"schema_version"}), "age_s": self._age_s(health.last_stamp_ns)}
+        return diagnostics.stream_part("joints", subscription, values, _joints_trouble(health, subscription.publishers))
 
     def _model_part(self) -> Part:
         assert self._worker is not None and self._model is not None  # noqa: S101 - only while active
@@ -226,9 +236,22 @@ class PrmNode(ManagedNode):
         return Part("model", level, message, {"model": self._model.card.name, **vars(health)})
 
 
+def _joints_trouble(health: JointHealth, publishers: int) -> str:
+    found = ["two publishers or more"] if publishers > 1 else []
+    if health.missing_since_ns:
+        found.append(f"missing: {', '.join(health.missing_since_ns)}")
+    if health.unstamped or (health.last_stamp_ns == 0 and health.received > 1):
+        found.append("stamps of zero: the driver does not fill them in")
+    if health.stray:
+        found.append("stamps far apart: two publishers on two clocks, or a clock that was set")
+    return "; ".join(found)
+
+
 def _camera_trouble(health: CameraHealth | None) -> str:
     if health is None:
         return ""
+    if words := clock_words(health):
+        return words
     if health.frozen_since_ns is not None:
         return "repeats one picture"
     return "dark" if health.dark_since_ns is not None else ""

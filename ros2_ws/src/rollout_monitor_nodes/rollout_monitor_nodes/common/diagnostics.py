@@ -10,6 +10,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
 from rollout_monitor_nodes.common.qos import PROFILES
+from rollout_monitor_nodes.common.qos_watch import QosWatch
 from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription
 
 PERIOD_S = 1.0
@@ -29,7 +30,7 @@ class Part:
 
 
 class Diagnostics:
-    """Asks the node for its parts and publishes them."""
+    """Asks the node for its parts and publishes them, with one more: whether all its topics' two sides match."""
 
     def __init__(self, node: Node, parts: Callable[[], Iterable[Part]], hardware_id: str = "") -> None:
         self._node = node
@@ -37,6 +38,8 @@ class Diagnostics:
         self._hardware_id = hardware_id
         self._levels: dict[str, bytes] = {}
         self._since_s = PERIOD_S
+        self._looked_s = PERIOD_S
+        self._qos = QosWatch(node)
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", PROFILES["DIAGNOSTICS"])
         self._timer = node.create_timer(CHECK_PERIOD_S, self._check, clock=STEADY)
 
@@ -47,7 +50,7 @@ class Diagnostics:
 
     def _check(self) -> None:
         self._since_s += CHECK_PERIOD_S
-        parts = list(self._parts())
+        parts = [*self._parts(), self._qos_part()]
         levels = {part.name: part.level for part in parts}
         if levels == self._levels and self._since_s < PERIOD_S:
             return
@@ -55,6 +58,14 @@ class Diagnostics:
         array = DiagnosticArray(status=[self._status(part) for part in parts])
         array.header.stamp = self._node.get_clock().now().to_msg()
         self._publisher.publish(array)
+
+    def _qos_part(self) -> Part:
+        self._looked_s += CHECK_PERIOD_S
+        if self._looked_s >= PERIOD_S:
+            self._looked_s = 0.0
+            self._qos.look()
+        wrong = self._qos.mismatches
+        return Part("qos", ERROR if wrong else OK, "; ".join(wrong) or "all sides match", {"mismatches": len(wrong)})
 
     def _status(self, part: Part) -> DiagnosticStatus:
         return DiagnosticStatus(

@@ -42,6 +42,11 @@ class Source:
     type_name: str = ""
 
 
+def node_name(info: Any) -> str:
+    """Name of the node that an endpoint of the graph belongs to, with its namespace."""
+    return f"{info.node_namespace.rstrip('/')}/{info.node_name}".replace(UNKNOWN_NODE, "a node")
+
+
 def with_type(node: Node, source: Source) -> Source:
     """The source with the type its publishers have, where none was asked for and one is installed here."""
     if source.type_name:
@@ -57,7 +62,7 @@ def offers_on(node: Node, source: Source) -> tuple[list[Offer], list[str]]:
     offers: list[Offer] = []
     complaints: list[str] = []
     for info in node.get_publishers_info_by_topic(source.topic):
-        name = f"{info.node_namespace.rstrip('/')}/{info.node_name}".replace(UNKNOWN_NODE, "a node")
+        name = node_name(info)
         if info.topic_type != source.type_name:
             expected = source.type_name or "a type that is installed here"
             complaints.append(f"{source.topic}: {name} publishes {info.topic_type}, expected {expected}")
@@ -105,6 +110,27 @@ class GraphWatch:
             self._timer.timer_period_ns = period_ns
 
 
+class LossCount:
+    """How many messages never came, from the numbers that the publisher's side gives them.
+
+    That counts losses of every sort, a queue that overflowed included, but tells one publisher's messages only; where
+    there are several, the middleware's own event is all there is.
+    """
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+        self.several = False
+        """The numbers are of more than one publisher."""
+
+    def take(self, number: int, publishers: Callable[[], int]) -> int:
+        """Messages missing before this one. ``publishers`` is asked where there seem to be some."""
+        last, self._last = self._last, number
+        if last is None or self.several or number == last + 1:
+            return 0
+        self.several = number <= last or publishers() != 1
+        return 0 if self.several else number - last - 1
+
+
 class AdaptiveSubscription:
     """One subscription to whichever of several sources is published, re-made when the publishers change."""
 
@@ -116,6 +142,7 @@ class AdaptiveSubscription:
         *,
         depth: int,
         raw: bool = False,
+        on_lost: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Start looking for a publisher.
 
@@ -125,6 +152,7 @@ class AdaptiveSubscription:
             on_message: called with the source and the message (serialized bytes where ``raw``).
             depth: queue length.
             raw: hand over the serialized bytes.
+            on_lost: called with the number of messages that were lost on their way here.
         """
         self._watch = watch
         self._node = watch.node
@@ -132,6 +160,8 @@ class AdaptiveSubscription:
         self._on_message = on_message
         self._depth = depth
         self._raw = raw
+        self._on_lost = on_lost
+        self._loss = LossCount()
         self._subscription: Subscription | None = None
         self._profile: QoSProfile | None = None
         self._offers: list[Offer] = []
@@ -186,18 +216,32 @@ class AdaptiveSubscription:
         self._unsubscribe()
         self.source = source
         self._profile = adapt(self._depth, offers)
-        self._subscription = self._node.create_subscription(
-            import_type(source.type_name),
-            source.topic,
-            lambda message: self._on_message(source, message),
-            self._profile,
-            raw=self._raw,
-            event_callbacks=SubscriptionEventCallbacks(
-                incompatible_qos=lambda _: self._on_incompatible(), use_default_callbacks=False
-            ),
-        )
+        self._subscription = self._subscribe(source, self._profile)
         names = ", ".join(str(offer) for offer in offers)
         self._node.get_logger().info(f"{self.topic}: subscribed to {names}")
+
+    def _subscribe(self, source: Source, profile: QoSProfile) -> Subscription:
+        loss = self._loss = LossCount()
+
+        def publishers() -> int:
+            return int(self._node.count_publishers(source.topic))
+
+        def on_message(message: Any, info: dict[str, int]) -> None:
+            missing = loss.take(info["publication_sequence_number"], publishers)
+            if missing:
+                self._on_lost(missing)
+            self._on_message(source, message)
+
+        def on_event(lost: Any) -> None:
+            if loss.several:
+                self._on_lost(int(lost.total_count_change))
+
+        events = SubscriptionEventCallbacks(
+            incompatible_qos=lambda _: self._on_incompatible(), message_lost=on_event, use_default_callbacks=False
+        )
+        return self._node.create_subscription(
+            import_type(source.type_name), source.topic, on_message, profile, raw=self._raw, event_callbacks=events
+        )
 
     def _on_incompatible(self) -> None:
         """The middleware says a publisher offers less than was asked: name both sides, then adapt."""
@@ -210,7 +254,8 @@ class AdaptiveSubscription:
         offers, _ = offers_on(self._node, source)
         less = [str(offer) for offer in offers if not satisfied_by(self._profile, offer)] or ["a publisher"]
         self._node.get_logger().warning(
-            f"{self.topic}: {', '.join(less)} offers less than {self._node.get_name()} asked ({asked}); adapting"
+            f"{self.topic}: {', '.join(less)} offers less than "
+            f"{self._node.get_fully_qualified_name()} asked ({asked}); adapting"
         )
         self._look()
 
