@@ -120,15 +120,17 @@ class Alarm:
         severity = self._confirmed()
         if finding.severity is None or severity is None:
             return []
-        shown = [stamp for stamp, rank in self._recent if rank >= 0]
+        onset_ns = finding.onset_ns
+        if onset_ns is None:
+            onset_ns = next(stamp for stamp, rank in self._recent if rank >= 0)
         self._good = 0
         self._active = Event(
             event_id=log.next_id(),
             episode_id=log.episode_id,
             kind=self.kind,
             severity=severity,
-            onset_ns=shown[0] if finding.onset_ns is None else finding.onset_ns,
-            detected_ns=finding.stamp_ns,
+            onset_ns=onset_ns,
+            detected_ns=max(finding.stamp_ns, onset_ns),  # efforts are ahead of the grid's rows
             subject=self.subject,
             values=dict(finding.values),
             reason=finding.reason,
