@@ -110,27 +110,6 @@ class GraphWatch:
             self._timer.timer_period_ns = period_ns
 
 
-class LossCount:
-    """How many messages never came, from the numbers that the publisher's side gives them.
-
-    That counts losses of every sort, a queue that overflowed included, but tells one publisher's messages only; where
-    there are several, the middleware's own event is all there is.
-    """
-
-    def __init__(self) -> None:
-        self._last: int | None = None
-        self.several = False
-        """The numbers are of more than one publisher."""
-
-    def take(self, number: int, publishers: Callable[[], int]) -> int:
-        """Messages missing before this one. ``publishers`` is asked where there seem to be some."""
-        last, self._last = self._last, number
-        if last is None or self.several or number == last + 1:
-            return 0
-        self.several = number <= last or publishers() != 1
-        return 0 if self.several else number - last - 1
-
-
 class AdaptiveSubscription:
     """One subscription to whichever of several sources is published, re-made when the publishers change."""
 
@@ -152,7 +131,7 @@ class AdaptiveSubscription:
             on_message: called with the source and the message (serialized bytes where ``raw``).
             depth: queue length.
             raw: hand over the serialized bytes.
-            on_lost: called with the number of messages that were lost on their way here.
+            on_lost: called with the number of messages that the middleware found missing among those that came.
         """
         self._watch = watch
         self._node = watch.node
@@ -161,7 +140,6 @@ class AdaptiveSubscription:
         self._depth = depth
         self._raw = raw
         self._on_lost = on_lost
-        self._loss = LossCount()
         self._subscription: Subscription | None = None
         self._profile: QoSProfile | None = None
         self._offers: list[Offer] = []
@@ -221,26 +199,19 @@ class AdaptiveSubscription:
         self._node.get_logger().info(f"{self.topic}: subscribed to {names}")
 
     def _subscribe(self, source: Source, profile: QoSProfile) -> Subscription:
-        loss = self._loss = LossCount()
-
-        def publishers() -> int:
-            return int(self._node.count_publishers(source.topic))
-
-        def on_message(message: Any, info: dict[str, int]) -> None:
-            missing = loss.take(info["publication_sequence_number"], publishers)
-            if missing:
-                self._on_lost(missing)
-            self._on_message(source, message)
-
-        def on_event(lost: Any) -> None:
-            if loss.several:
-                self._on_lost(int(lost.total_count_change))
-
         events = SubscriptionEventCallbacks(
-            incompatible_qos=lambda _: self._on_incompatible(), message_lost=on_event, use_default_callbacks=False
+            incompatible_qos=lambda _: self._on_incompatible(),
+            message_lost=lambda lost: self._on_lost(int(lost.total_count_change)),
+            use_default_callbacks=False,
         )
+        # Not a callback that takes the message's number as well: the EventsExecutor of Jazzy fails on it.
         return self._node.create_subscription(
-            import_type(source.type_name), source.topic, on_message, profile, raw=self._raw, event_callbacks=events
+            import_type(source.type_name),
+            source.topic,
+            lambda message: self._on_message(source, message),
+            profile,
+            raw=self._raw,
+            event_callbacks=events,
         )
 
     def _on_incompatible(self) -> None:
