@@ -41,6 +41,7 @@ class ArmSpec:
         x: where it works, range along its view, metres from the middle of the table.
         y: where it works, half width, metres.
         front: angles from which the inverse kinematics starts, rad.
+        home: where the hand rests: distance from the middle of the table along the view, height above the table.
     """
 
     robot: str
@@ -50,6 +51,7 @@ class ArmSpec:
     x: tuple[float, float]
     y: float
     front: tuple[float, ...]
+    home: tuple[float, float] = (-0.12, 0.22)
 
 
 ARMS: dict[str, ArmSpec] = {
@@ -58,7 +60,7 @@ ARMS: dict[str, ArmSpec] = {
     "iiwa": ArmSpec("IIWA", "Robotiq85Gripper", 0.56, 0.0, (-0.15, 0.13), 0.23, (0, 0.65, 0, -1.6, 0, 0.9, 0)),
     "kinova3": ArmSpec("Kinova3", "Robotiq85Gripper", 0.56, 0.0, (-0.15, 0.13), 0.23, (0, 0.6, 0, 1.7, 0, 0.9, -1.57)),
     "sawyer": ArmSpec("Sawyer", "RethinkGripper", 0.62, 0.0, (-0.15, 0.15), 0.25, (0, -1.0, 0, 2.0, 0, 0.57, -1.57)),
-    "arx5": ArmSpec("Arx5", "UMIGripper", 0.42, 0.0, (-0.15, 0.07), 0.18, (0, 1.2, 1.2, -0.9, 0, 0)),
+    "arx5": ArmSpec("Arx5", "UMIGripper", 0.42, 0.1, (-0.16, 0.04), 0.17, (0, 1.6, 1.4, -1.35, 0, 0), (-0.10, 0.17)),
 }
 
 

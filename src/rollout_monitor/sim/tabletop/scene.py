@@ -45,6 +45,7 @@ PALETTE = {
 
 DENSITY = 400.0
 FRICTION = "1.0 0.01 0.0002"
+UMI_GRASP_POINT = "0.205 0.002 0"
 SOLID = {"condim": "4", "friction": FRICTION, "solref": "0.008 1", "solimp": "0.95 0.99 0.001", "group": "1"}
 PICTURE_ONLY = {"contype": "0", "conaffinity": "0", "group": "1"}
 
@@ -245,3 +246,7 @@ def mount(robot: Any, spec: ArmSpec, base_class: Any, gripper: Any, place: tuple
     robot.set_base_ori(np.array([0.0, 0.0, facing]))
     for body in robot.worldbody.iter("body"):
         body.set("gravcomp", "1")
+        if spec.gripper == "UMIGripper" and str(body.get("name")).endswith("_eef"):
+            # Its grasp point lies at the flange, looking backwards: put it between the finger tips.
+            body.set("pos", UMI_GRASP_POINT)
+            body.set("quat", "0.707107 0 0.707107 0")

@@ -91,7 +91,8 @@ class TableWorld:
         self.model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
         self.data = mujoco.MjData(self.model)
         self._find_things()
-        home = np.array([-0.12 if arms != TWO_ARMS else 0.0, 0.0, scene.TABLE_Z + 0.22])
+        along, height = self.spec.home
+        home = np.array([along if arms != TWO_ARMS else 0.0, 0.0, scene.TABLE_Z + height])
         self.arms = [self._arm(robot, home, facing, len(robots) > 1) for robot, facing in zip(robots, facings, strict=True)]
         self._wrist = next(
             i for i in range(self.model.ncam) if self.model.camera(i).name.endswith("eye_in_hand")
