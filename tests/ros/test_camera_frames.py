@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from graph import Graph
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rclpy.serialization import serialize_message
 from rollout_monitor_nodes.common import images
 from rollout_monitor_nodes.common.conversions import time_to_msg
@@ -24,6 +26,20 @@ from rollout_monitor.errors import InputError
 
 NS = 1_000_000_000
 ROW, COLUMNS = 9, 8  # the height is no multiple of the width: a sheared picture cannot come out right
+
+
+GOOD = Image(height=2, width=2, encoding="rgb8", step=6, data=bytes(range(12)))
+BAD = [
+    Image(height=2, width=2, encoding="foo8", step=6, data=bytes(12)),
+    Image(height=2, width=2, encoding="mono8", step=2, data=bytes(3)),
+    Image(height=2, width=2, encoding="bgr8", step=5, data=bytes(12)),
+]
+JPEG = cv2.imencode(".jpg", np.full((32, 32, 3), 90, np.uint8))[1].tobytes()
+GOOD_JPEG = CompressedImage(format="bgr8; jpeg compressed bgr8", data=JPEG)
+BAD_JPEG = [
+    CompressedImage(format="jpeg", data=JPEG[:-100]),
+    CompressedImage(format="h264", data=JPEG),
+]
 
 
 class FaultyBridge:
@@ -221,20 +237,28 @@ def test_a_depth_camera_is_looked_for_under_its_own_ending() -> None:
     assert found == ["depth/image_rect_raw/compressedDepth", "depth/image_rect_raw"]
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_any_message_is_a_frame_or_a_complaint(data: st.DataObject) -> None:
+    """Cut, overwritten and absurd messages: never an exception, and decoding is a picture or an InputError."""
+    sound = data.draw(st.sampled_from([GOOD, GOOD_JPEG]))
+    raw = bytearray(serialize_message(sound))
+    for at, value in data.draw(st.lists(st.tuples(st.integers(0, len(raw) - 1), st.integers(0, 255)), max_size=6)):
+        raw[at] = value
+    reader = Reader()
+    kind = data.draw(st.sampled_from([IMAGE, COMPRESSED]))
+    frame = reader.reader.read(Source("cam", kind), bytes(raw[: data.draw(st.integers(0, len(raw)))]))
+    if frame is None:
+        assert len(reader.said) == 1 and reader.said[0] == f"/cam: {reader.reader.trouble}"
+        return
+    try:
+        assert frame.decode().dtype == np.uint8
+    except InputError:
+        assert len(reader.said) == 1
+
+
 # --- through DDS -------------------------------------------------------------------------------------------------
 
-GOOD = Image(height=2, width=2, encoding="rgb8", step=6, data=bytes(range(12)))
-BAD = [
-    Image(height=2, width=2, encoding="foo8", step=6, data=bytes(12)),
-    Image(height=2, width=2, encoding="mono8", step=2, data=bytes(3)),
-    Image(height=2, width=2, encoding="bgr8", step=5, data=bytes(12)),
-]
-JPEG = cv2.imencode(".jpg", np.full((32, 32, 3), 90, np.uint8))[1].tobytes()
-GOOD_JPEG = CompressedImage(format="bgr8; jpeg compressed bgr8", data=JPEG)
-BAD_JPEG = [
-    CompressedImage(format="jpeg", data=JPEG[:-100]),
-    CompressedImage(format="h264", data=JPEG),
-]
 ROUNDS = 20
 
 
@@ -281,3 +305,38 @@ def test_every_unreadable_frame_is_counted_and_named_once(graph: Graph) -> None:
         assert 1 <= len(lines) < ROUNDS / 2, prm.text
         assert "[ERROR]" in lines[0]
     assert prm.popen.poll() is None
+
+
+def test_repeated_frames_are_counted_for_the_camera_that_repeats(graph: Graph) -> None:
+    """librealsense#14932 and #9191 through DDS: of two cameras one shows the same picture again and again."""
+    curve = graph.folder / "curve.csv"
+    curve.write_text("progress\n0.1\n")
+    publishers = {camera: graph.publisher(f"/{camera}", IMAGE, "REPLAY") for camera in ("front", "wrist")}
+    health = graph.listen("rollout/cameras", "rollout_monitor_msgs/msg/CameraHealth", "RECORDS")
+    graph.start(
+        "prm_node",
+        model="recorded",
+        model_path=curve,
+        cameras=["front", "wrist"],
+        camera_topics=["/front", "/wrist"],
+    )
+    graph.until("prm_node", lambda: all(one.get_subscription_count() == 1 for one in publishers.values()))
+    graph.until("its publisher", lambda: health.subscription.get_publisher_count() == 1)
+    sent = 0
+
+    def wrist_frozen() -> Any:
+        nonlocal sent
+        sent += 1
+        for camera, publisher in publishers.items():
+            picture = bytes([sent % 256 if camera == "front" or sent <= ROUNDS else 7] * 12)
+            frame = Image(height=2, width=2, encoding="rgb8", step=6, data=picture)
+            frame.header.stamp = time_to_msg(NS + sent * NS // 10)
+            publisher.publish(frame)
+        newest = {msg.camera: msg for msg in health.messages}
+        return newest if len(newest) == 2 and newest["wrist"].repeated >= ROUNDS else None
+
+    newest = graph.until("a frozen camera", wrist_frozen)
+    assert newest["wrist"].frozen and not newest["front"].frozen
+    assert newest["front"].repeated == 0
+    first = newest["wrist"].frozen_since
+    assert first.sec * NS + first.nanosec == NS + (ROUNDS + 1) * NS // 10
