@@ -262,8 +262,21 @@ def test_clock_set_back_for_every_attempt(tmp_path: Path) -> None:
         assert len(list(take.joints())) == count
 
 
+def test_frames_before_a_start_on_a_clock_that_was_set_back(tmp_path: Path) -> None:
+    """The stamps of the attempt before are near the START too; those after the clock was set back hold the grid."""
+    made = take_messages(pictures(20, seed=1), episode="a")
+    second = take_messages(pictures(20, seed=2), episode="b")
+    early = take_messages(pictures(7, seed=3), episode=None, start_ns=START_NS - 7 * STEP + STEP // 2)
+    made += [(topic, kind, log_ns + 6 * NS, raw) for topic, kind, log_ns, raw in early + second]
+    record(tmp_path / "sim", made)
+    take = open_takes(tmp_path)[1]
+    frames = list(take.frames(5.0))
+    assert [frame.stamp_ns - START_NS for frame in frames] == [2 * index * STEP for index in range(10)]
+    assert np.array_equal(frames[0].images["front"], pictures(20, seed=2)[0])
+
+
 def test_markers_recorded_late_or_all_at_the_front(tmp_path: Path) -> None:
-    made = take_messages(pictures(), episode="a")
+    made = take_messages(pictures(80), episode="a")
     markers = [message for message in made if message[1] == EPISODE]
     others = [message for message in made if message[1] != EPISODE]
     late = [(topic, kind, log_ns + 1_200_000_000, raw) for topic, kind, log_ns, raw in markers]
@@ -271,8 +284,20 @@ def test_markers_recorded_late_or_all_at_the_front(tmp_path: Path) -> None:
     front = [(topic, kind, START_NS - NS, raw) for topic, kind, _, raw in markers]
     record(tmp_path / "front", front + others)
     for take in open_takes(tmp_path):
-        assert [frame.stamp_ns - START_NS for frame in take.frames(10.0)] == [index * STEP for index in range(20)]
-        assert len(list(take.joints())) == 20
+        assert [frame.stamp_ns - START_NS for frame in take.frames(10.0)] == [index * STEP for index in range(80)]
+        assert len(list(take.joints())) == 80
+
+
+def test_attempt_without_frames(tmp_path: Path) -> None:
+    made = take_messages(pictures(), episode="a")
+    empty = START_NS + 60 * NS
+    made += [("/rollout/episode", EPISODE, empty + at * NS, marker(empty + at * NS, at, "b")) for at in (0, 1)]
+    record(tmp_path / "bag", made)
+    with pytest.raises(InputError, match="bag: take bag/b: camera front shows no frame that can be read"):
+        open_takes(tmp_path)
+    told: list[str] = []
+    assert [take.id for take in open_takes(tmp_path, leave_out=told.append)] == ["bag/a"]
+    assert len(told) == 1
 
 
 def test_stray_stamp_beyond_the_end_is_passed_over(tmp_path: Path) -> None:

@@ -52,6 +52,15 @@ def test_every_episode_has_its_own_frames(tmp_path: Path, version: str, store: s
         assert items[-1].positions == pytest.approx([1.0, 0.0])
 
 
+@pytest.mark.parametrize("rows_per_group", [1, 5, 100])
+def test_pictures_of_episodes_that_share_row_groups(tmp_path: Path, rows_per_group: int) -> None:
+    make_lerobot(tmp_path, three(), version=V3, store="image")
+    path = tmp_path / "data/chunk-000/file-000.parquet"
+    pq.write_table(pq.read_table(path), path, row_group_size=rows_per_group)
+    for take, want in zip(open_takes(tmp_path), three(), strict=True):
+        assert np.array_equal([frame.images["front"] for frame in take.frames(10.0)], want)
+
+
 def test_timestamps_in_float32_stay_on_their_grid(tmp_path: Path) -> None:
     """Row 7 of 10 Hz is at 0.69999999 s in float32, before the tick of 0.7 s."""
     assert float(np.float32(0.7)) < 0.7
