@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +188,15 @@ def test_no_takes(tmp_path: Path) -> None:
     (tmp_path / "movie.mp4").write_bytes(b"")
     with pytest.raises(InputError, match="holds no takes; expected rosbag2"):
         open_takes(tmp_path)
+
+
+@pytest.mark.parametrize(("missing", "kind"), [("h5py", "HDF5"), ("pyarrow.parquet", "a LeRobot dataset")])
+def test_missing_extra_is_an_error_and_no_take_to_leave_out(
+    three_kinds: Path, monkeypatch: pytest.MonkeyPatch, missing: str, kind: str
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(InputError, match=rf"reading {kind} needs .*; pip install 'rollout-monitor\[takes\]'"):
+        open_takes(three_kinds, leave_out=lambda _: None)
 
 
 def test_unreadable_take_is_named_and_left_out_only_when_asked(tmp_path: Path) -> None:

@@ -275,6 +275,28 @@ def test_frames_before_a_start_on_a_clock_that_was_set_back(tmp_path: Path) -> N
     assert np.array_equal(frames[0].images["front"], pictures(20, seed=2)[0])
 
 
+def test_attempts_cut_off_by_a_clock_that_was_set_back(tmp_path: Path) -> None:
+    """Simulated stamps from 0, log times of today, no END: how long each lasted is known by log time alone."""
+    made: list[Message] = []
+    for number in range(2):
+        attempt = take_messages(pictures(20, seed=number), episode=f"run-{number}", start_ns=STEP)[:-1]
+        shift = START_NS + number * 4 * NS
+        made += [(topic, kind, log_ns + shift, raw) for topic, kind, log_ns, raw in attempt]
+    record(tmp_path / "sim", made)
+    takes = open_takes(tmp_path)
+    assert [take.duration_s for take in takes] == pytest.approx([4.0, 1.9])
+    for number, take in enumerate(takes):
+        frames = list(take.frames(10.0))
+        assert [frame.stamp_ns for frame in frames] == [STEP + index * STEP for index in range(20)]
+        assert np.array_equal(frames[-1].images["front"], pictures(20, seed=number)[-1])
+
+
+def test_someone_elses_metadata_hides_no_takes(tmp_path: Path) -> None:
+    make_bag(tmp_path / "take_1")
+    (tmp_path / "metadata.yaml").write_text("title: our takes\n")
+    assert [take.id for take in open_takes(tmp_path)] == ["take_1"]
+
+
 def test_markers_recorded_late_or_all_at_the_front(tmp_path: Path) -> None:
     made = take_messages(pictures(80), episode="a")
     markers = [message for message in made if message[1] == EPISODE]

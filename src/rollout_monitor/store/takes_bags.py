@@ -101,9 +101,11 @@ def bags_in(folder: Path) -> list[Path]:
     are one split bag, as rosbag2 names them; others are a bag each.
     """
     files = sorted(file for file in folder.iterdir() if file.is_file() and _STORAGE.search(file.name))
-    if (folder / METADATA).is_file():
+    description = folder / METADATA
+    if description.is_file() and (files or b"rosbag2_bagfile_information" in description.read_bytes()):
         return [folder]
-    if files and all(re.fullmatch(rf"{re.escape(folder.name)}_\d+", _STORAGE.sub("", file.name)) for file in files):
+    numbered = re.compile(rf"{re.escape(folder.resolve().name)}_\d+")
+    if files and all(numbered.fullmatch(_STORAGE.sub("", file.name)) for file in files):
         return [folder]
     return files
 
@@ -180,7 +182,7 @@ def _of_attempt(items: Iterable[ImageItem | JointItem], span: _Span) -> Iterator
             if first - NS <= item.stamp_ns <= latest:
                 before.append(item)
             continue
-        if ended is not None and (item.log_ns > ended + GRACE_NS or (item.log_ns > ended and set_back)):
+        if ended is not None and (item.log_ns > ended + GRACE_NS or (item.log_ns >= ended and set_back)):
             break
         if before is not None:
             before = [] if set_back else before
@@ -231,11 +233,13 @@ def _cameras(path: Path, topics: list[str]) -> dict[str, str]:
 def _attempt(whole: FoundTake, name: str, span: _Span, end_ns: int, known: KnownEpisodes) -> FoundTake:
     """One attempt of a bag."""
     first, last = span.start.stamp_ns, span.last_ns
+    # without a last stamp by log time, which may be another clock
+    lasted_ns = (span.end_log_ns or end_ns) - span.start_log_ns if last is None else last - first
     return replace(
         whole,
         name=name,
         reader=BagTakeReader(whole.path, span),
-        duration_s=max(0, (end_ns if last is None else last) - first) / NS,
+        duration_s=max(0, lasted_ns) / NS,
         task=span.start.task or None,
         claims=(*known.claims(whole.path, span.start), *_marker_claims(whole.path, span)),
         first_ns=first,
