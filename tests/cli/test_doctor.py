@@ -9,6 +9,7 @@ import pytest
 
 from rollout_monitor.cli import diagnosis
 from rollout_monitor.cli.diagnosis import Finding, Level, examine_environment, examine_graph, worst
+from rollout_monitor.cli.doctor import _show
 
 NOW_NS = 1_800_000_000_000_000_000
 IMAGE, JOINTS, CLOCK = "sensor_msgs/msg/Image", "sensor_msgs/msg/JointState", "rosgraph_msgs/msg/Clock"
@@ -216,3 +217,13 @@ def test_too_little_shared_memory_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(diagnosis, "SHM_NEEDED", 2**62)
     (found,) = diagnosis._shared_memory(tmp_path)
     assert found.level is Level.WARN and "--shm-size" in found.remedy
+
+
+def test_findings_are_shown_with_their_remedies(capsys: pytest.CaptureFixture[str]) -> None:
+    """What comes from the graph is text, never markup."""
+    _show([Finding(Level.ERROR, "/cam[bold]", "is [red]dark[/]", "lens cap"), Finding(Level.OK, "graph", "3 nodes")])
+    assert capsys.readouterr().out.splitlines() == [
+        "  error  /cam[bold]: is [red]dark[/]",
+        "         -> lens cap",
+        "     ok  graph: 3 nodes",
+    ]
