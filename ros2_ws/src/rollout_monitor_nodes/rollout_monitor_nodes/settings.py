@@ -13,7 +13,7 @@ from rollout_monitor.motion.settings import MotionSettings
 Transport = Literal["auto", "raw", "compressed"]
 _AUTOSTART = "configure and activate at once; false: wait for a lifecycle manager"
 _CAMERAS = "names of the cameras; the first is the primary one, from which progress is judged"
-_CAMERA_TOPICS = "image topic of each camera, in the same order, without /compressed"
+_CAMERA_TOPICS = "image topic of each camera, in the same order, without /compressed, but with /compressedDepth"
 _EPISODES = "folder that keeps reports, pages and the index"
 _RECORDINGS = "folder in which the recorder gives each episode a folder of its name"
 _TRANSPORT = "raw takes Image, compressed takes CompressedImage on TOPIC/compressed, auto takes what is published"
