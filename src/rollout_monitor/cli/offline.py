@@ -12,6 +12,7 @@ from rollout_monitor.errors import InputError
 from rollout_monitor.images import fingerprint
 from rollout_monitor.records import Boundary, EpisodeMarker, Label
 from rollout_monitor.store.bags import BagReader, DamagedBagError, ImageItem, JointItem, MarkerItem, StreamItem
+from rollout_monitor.store.takes_types import is_depth
 from rollout_monitor.store.videos import read_video
 
 _IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
@@ -48,7 +49,7 @@ def choose_sources(bag: BagReader, cameras: Mapping[str, str], joints: str | Non
     if not cameras:
         if not images:
             raise InputError(f"{bag.path}: holds no image topic, and progress is judged from pictures")
-        colour = [name for name in images if not any(word in name.lower() for word in ("depth", "infra"))]
+        colour = [name for name in images if not is_depth(name)]
         cameras = {_camera_name(name): name for name in sorted(colour or images, key=_camera_order)}
         notes.append("cameras found: " + ", ".join(f"{camera}={name}" for camera, name in cameras.items()))
         if colour and (others := sorted(set(images) - set(colour))):
