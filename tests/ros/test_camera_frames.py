@@ -340,3 +340,27 @@ def test_repeated_frames_are_counted_for_the_camera_that_repeats(graph: Graph) -
     assert newest["front"].repeated == 0
     first = newest["wrist"].frozen_since
     assert first.sec * NS + first.nanosec == NS + (ROUNDS + 1) * NS // 10
+
+
+def test_a_compressed_depth_topic_is_a_camera_too(graph: Graph) -> None:
+    """16UC1 as compressed_depth_image_transport sends it: 2.5 m is half of the way to white."""
+    curve = graph.folder / "curve.csv"
+    curve.write_text("progress\n0.1\n")
+    topic = "/depth/image_rect_raw/compressedDepth"
+    camera = graph.publisher(topic, COMPRESSED, "SENSOR")
+    health = graph.listen("rollout/cameras", "rollout_monitor_msgs/msg/CameraHealth", "RECORDS")
+    graph.start("prm_node", model="recorded", model_path=curve, cameras=["depth"], camera_topics=[topic])
+    graph.until("prm_node", lambda: camera.get_subscription_count() == 1)
+    graph.until("its publisher", lambda: health.subscription.get_publisher_count() == 1)
+    png = cv2.imencode(".png", np.full((24, 32), 2500, np.uint16))[1].tobytes()
+    stamps_ns = count(NS, NS // 10)
+
+    def seen() -> bool:
+        frame = CompressedImage(format="16UC1; compressedDepth png", data=bytes(12) + png)
+        frame.header.stamp = time_to_msg(next(stamps_ns))
+        camera.publish(frame)
+        return bool(health.messages and health.messages[-1].luminance > 0)
+
+    graph.until("a picture", seen)
+    assert health.messages[-1].luminance == 127.0
+    assert health.messages[-1].bad == 0
