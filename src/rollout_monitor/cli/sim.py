@@ -1,4 +1,4 @@
-"""`rollout-monitor sim`: the simulated cell from the command line."""
+"""`rollout-monitor sim`: simulated rollouts from the command line."""
 
 from __future__ import annotations
 
@@ -9,17 +9,23 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from rollout_monitor.errors import InputError
+
 _EXAMPLES = """Examples:
 
-  rollout-monitor sim generate --out data/sim --rollouts 20 --seed 0
+  rollout-monitor sim generate --out data/sim2 --plan train --rollouts 4000 --jobs 2
 
-  rollout-monitor sim generate --out data/stalls --rollouts 5 --seed 100 --task lift --mode stall --jobs 2
+  rollout-monitor sim generate --out data/sim2_test --plan unseen_arm --rollouts 100 --seed 0
+
+  rollout-monitor sim generate --out data/drops --plan train --task on:red:green --mode drop --rollouts 5
+
+  rollout-monitor sim generate --out data/sim --rollouts 20 --seed 0
 """
 
 
 def register(app: typer.Typer) -> None:
     """Add the command group."""
-    group = typer.Typer(help="The simulated UR5e cell (extra [sim]).", no_args_is_help=True)
+    group = typer.Typer(help="Simulated rollouts (extra [sim]).", no_args_is_help=True)
     group.command("generate", epilog=_EXAMPLES)(generate)
     app.add_typer(group, name="sim")
 
@@ -28,16 +34,54 @@ def generate(
     out: Annotated[Path, typer.Option(help="folder of the data set; a run that was stopped goes on there")],
     rollouts: Annotated[int, typer.Option(min=1, help="how many")],
     seed: Annotated[int, typer.Option(min=0, help="first seed; each rollout takes the next one")] = 0,
+    plan: Annotated[
+        str | None,
+        typer.Option(
+            help="train, val, test, unseen_arm, unseen_camera, unseen_task_near, unseen_task_multistage or unseen_both, "
+            "see docs/simulation.md; without it: the three tasks of the live demo's cell, as one .npz each"
+        ),
+    ] = None,
     task: Annotated[
-        str | None, typer.Option(help="only this task: lift, stack_red_on_green, stack_green_on_red")
+        str | None, typer.Option(help="only this task, for instance on:red:green; without --plan lift")
     ] = None,
     mode: Annotated[
         str | None, typer.Option(help="only this mode: success, miss, drop, drop_recover, stall, ...")
     ] = None,
+    arm: Annotated[str | None, typer.Option(help="only this arm: ur5e, panda, iiwa, kinova3, sawyer, arx5")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="processes; one per free core")] = 1,
-    frame_rate: Annotated[float, typer.Option(help="camera rate, Hz: 20 divided by a whole number")] = 10.0,
+    frame_rate: Annotated[
+        float | None, typer.Option(help="camera rate, Hz: 20 divided by a whole number; 5, without --plan 10")
+    ] = None,
 ) -> None:
-    """Make simulated rollouts: pictures, 500 Hz joints, true progress and outcome. The same seed, the same rollout."""
+    """Make simulated rollouts with pictures, joint states, true progress and outcome. The same seed, the same rollout."""
+    if plan is None:
+        if arm is not None:
+            raise InputError("--arm needs --plan: the live demo's cell has a UR5e only")
+        _generate_cell(out, rollouts, seed, task, mode, jobs, frame_rate or 10.0)
+        return
+    from rollout_monitor.sim.tabletop import files, plans  # noqa: PLC0415 - heavy
+
+    specs = plans.plan_takes(plan, rollouts, seed, task=task, mode=mode, arm=arm)
+    console = Console()
+    ready = 0
+
+    def report(row: files.TakeRow) -> None:
+        nonlocal ready
+        ready += 1
+        console.print(
+            f"{ready}/{len(specs)} {row.id}: {row.arms}, {row.task}, {row.mode}: {row.outcome}, {row.duration_s:.1f} s",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    rows = files.generate(out, specs, frame_rate_hz=frame_rate or 5.0, jobs=jobs, report=report)
+    outcomes = Counter(row.outcome for row in rows)
+    console.print(f"{out / files.INDEX}: {outcomes['success']} successes, {outcomes['failure']} failures")
+
+
+def _generate_cell(
+    out: Path, rollouts: int, seed: int, task: str | None, mode: str | None, jobs: int, frame_rate: float
+) -> None:
     from rollout_monitor.sim import generate as maker  # noqa: PLC0415 - heavy
 
     plans = maker.plan_rollouts(rollouts, seed, task, mode)

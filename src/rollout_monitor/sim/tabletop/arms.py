@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.transform import Rotation
 
 from rollout_monitor.errors import InputError
+from rollout_monitor.sim.tabletop.rotations import about_vertical, rotation_vector
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -88,7 +88,15 @@ class Arm:
     """
 
     def __init__(
-        self, mujoco: Any, model: Any, data: Any, robot: Any, *, home: FloatArray, facing: float, front: tuple[float, ...]
+        self,
+        mujoco: Any,
+        model: Any,
+        data: Any,
+        robot: Any,
+        *,
+        home: FloatArray,
+        facing: float,
+        front: tuple[float, ...],
     ) -> None:
         self._mujoco, self._model, self._data = mujoco, model, data
         gripper = next(iter(robot.grippers.values()))
@@ -146,7 +154,7 @@ class Arm:
             side = sign * np.array([-np.sin(self._facing), np.cos(self._facing), 0.0])
             down = np.array([0.0, 0.0, -1.0])
             wanted = np.column_stack([side, np.cross(down, side), down]) @ local.T
-            turn = float(np.linalg.norm(Rotation.from_matrix(wanted @ matrix.T).as_rotvec()))
+            turn = float(np.linalg.norm(rotation_vector(wanted @ matrix.T)))
             if best is None or turn < best[0]:
                 best = (turn, wanted)
         assert best is not None  # noqa: S101 - two candidates
@@ -211,7 +219,7 @@ class Arm:
             InputError: out of reach.
         """
         data, mujoco = self._data, self._mujoco
-        wanted = Rotation.from_euler("z", yaw).as_matrix() @ self.upright
+        wanted = about_vertical(yaw) @ self.upright
         rng = np.random.default_rng(0)
         angles = start.copy()
         for trial in range(30):
@@ -219,7 +227,7 @@ class Arm:
                 data.qpos[self.qpos] = angles
                 mujoco.mj_kinematics(self._model, data)
                 mujoco.mj_comPos(self._model, data)
-                error = np.concatenate([place - self.tool, Rotation.from_matrix(wanted @ self.rotation.T).as_rotvec()])
+                error = np.concatenate([place - self.tool, rotation_vector(wanted @ self.rotation.T)])
                 if float(np.linalg.norm(error[:3])) < 1e-3 and float(np.linalg.norm(error[3:])) < 1e-2:
                     return angles
                 angles = angles + np.clip(self._step(np.clip(error, -0.3, 0.3), 0.0), -0.3, 0.3)

@@ -128,12 +128,16 @@ def generate(
         RolloutMonitorError: the simulation does not run here.
     """
     if not (0 < frame_rate_hz <= 20 and abs(20 / frame_rate_hz - round(20 / frame_rate_hz)) < 1e-9):
-        raise InputError(f"camera rate {frame_rate_hz} Hz: it must be 20 Hz divided by a whole number (20, 10, 5, 4, ...)")
+        raise InputError(
+            f"camera rate {frame_rate_hz} Hz: it must be 20 Hz divided by a whole number (20, 10, 5, 4, ...)"
+        )
     (out / TAKES).mkdir(parents=True, exist_ok=True)
     rows = []
     for row in _run(out, specs, frame_rate_hz, jobs):
         if row.frame_rate_hz != frame_rate_hz:
-            raise InputError(f"{out} holds {row.id} at {row.frame_rate_hz} Hz, not {frame_rate_hz} Hz: use another folder")
+            raise InputError(
+                f"{out} holds {row.id} at {row.frame_rate_hz} Hz, not {frame_rate_hz} Hz: use another folder"
+            )
         rows.append(row)
         report(row)
         if len(rows) % INDEX_EVERY == 0:
@@ -289,7 +293,11 @@ class _Bag:
         """One joint sample, shape (3, joints)."""
         position, velocity, effort = (np.ascontiguousarray(row) for row in sample)
         message = self._classes[JOINT_STATE](
-            header=self._header(stamp_ns, "base_link"), name=self._names, position=position, velocity=velocity, effort=effort
+            header=self._header(stamp_ns, "base_link"),
+            name=self._names,
+            position=position,
+            velocity=velocity,
+            effort=effort,
         )
         self._write(self._joint_topic, JOINT_STATE, stamp_ns, message)
 
@@ -341,7 +349,9 @@ def read_truth(folder: Path) -> Truth:
             ]
             return Truth(row, arrays["stamps_ns"], states, facts, layout, arrays["qpos"], events)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder / 'truth.npz'} cannot be read ({error}); delete {folder} and generate again") from error
+        raise InputError(
+            f"{folder / 'truth.npz'} cannot be read ({error}); delete {folder} and generate again"
+        ) from error
 
 
 def _wide(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -430,7 +440,9 @@ def read_index(out: Path) -> list[TakeRow]:
     """
     path = out / INDEX
     if not path.is_file():
-        raise InputError(f"no {INDEX} in {out}: make takes with `rollout-monitor sim generate --out {out} --plan train`")
+        raise InputError(
+            f"no {INDEX} in {out}: make takes with `rollout-monitor sim generate --out {out} --plan train`"
+        )
     _, parquet = _parquet()
     return [TakeRow(**row) for row in parquet.read_table(path).to_pylist()]
 

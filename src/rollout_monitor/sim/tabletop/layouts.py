@@ -73,9 +73,7 @@ def _extras(rng: np.random.Generator, task: Task, rare: bool) -> list[str]:
     return extras
 
 
-def _arrange(
-    rng: np.random.Generator, task: Task, names: list[str], spec: ArmSpec, two_arms: bool
-) -> Layout | None:
+def _arrange(rng: np.random.Generator, task: Task, names: list[str], spec: ArmSpec, two_arms: bool) -> Layout | None:
     """Place things one after the other, big ones first; None where one finds no room."""
     taken: list[tuple[Vector, float]] = []
     places: dict[str, tuple[float, float, float]] = {}
@@ -109,7 +107,11 @@ def _spot(rng: np.random.Generator, name: str, spec: ArmSpec, two_arms: bool) ->
     if two_arms:
         return float(rng.choice((-1, 1)) * rng.uniform(0.16, 0.28)), float(rng.uniform(-0.2, 0.2)), 0.0
     if name in JOINTED:
-        return spec.x[1] - float(rng.uniform(0.0, 0.04)), float(rng.uniform(-0.5, 0.5)) * spec.y, float(rng.uniform(-0.2, 0.2))
+        return (
+            spec.x[1] - float(rng.uniform(0.0, 0.04)),
+            float(rng.uniform(-0.5, 0.5)) * spec.y,
+            float(rng.uniform(-0.2, 0.2)),
+        )
     x, y = float(rng.uniform(*spec.x)), float(rng.uniform(-spec.y, spec.y))
     yaw = rng.uniform(-0.7, 0.7) if name in OBJECTS else rng.uniform(-0.4, 0.4)
     return x, y, float(yaw)

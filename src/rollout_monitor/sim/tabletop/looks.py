@@ -67,17 +67,17 @@ def draw_look(seed: int, kind: str = "train") -> Look:
     azimuth = rng.uniform(70, 105) * rng.choice((-1, 1)) if side else rng.uniform(-55, 55)
     over_shoulder = not side and rng.random() < 0.08
     if over_shoulder:
-        azimuth = rng.uniform(140, 165) * rng.choice((-1, 1))
+        azimuth = rng.uniform(125, 150) * rng.choice((-1, 1))
     elevation = rng.uniform(25, 40) if side else rng.uniform(50, 65) if over_shoulder else rng.uniform(30, 58)
-    away = rng.uniform(0.85, 1.15) * (1.1 if over_shoulder else 1.0)
+    away = rng.uniform(0.8, 1.05) * (1.15 if over_shoulder else 1.0)
     if kind == "plain":
-        azimuth, elevation, away = 15.0, 42.0, 1.0
+        azimuth, elevation, away = 15.0, 42.0, 0.95
     aim = np.array([-0.05, 0.0, 0.05]) + rng.normal(0, 0.025, 3) * (kind != "plain")
     light, diffuse, ambient = _light(rng, side)
     return Look(
         camera=aim + away * _ray(azimuth, elevation),
         aim=aim,
-        fovy=float(rng.uniform(40, 50)),
+        fovy=float(rng.uniform(34, 44)),
         wrist_shift=rng.normal(0, 0.005, 3),
         wrist_turn=rng.normal(0, 0.05, 3),
         wrist_fovy=float(rng.uniform(68, 82)),
@@ -106,9 +106,7 @@ def _surface(rng: np.random.Generator, place: str) -> str:
 
 
 def _tints(rng: np.random.Generator) -> dict[str, Vector]:
-    tints = {
-        place: np.clip(rng.uniform(0.45, 1.0) * (1 + rng.normal(0, 0.12, 3)), 0.15, 1.0) for place in TEXTURES
-    }
+    tints = {place: np.clip(rng.uniform(0.45, 1.0) * (1 + rng.normal(0, 0.12, 3)), 0.15, 1.0) for place in TEXTURES}
     for name, plain in PALETTE.items():
         # Brightness varies a lot, hue a little: a red cube stays red.
         wide = 0.02 if name in ("white_zone", "black_zone") else 0.05

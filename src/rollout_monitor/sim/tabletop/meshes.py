@@ -1,6 +1,6 @@
 """Thins out the arms' meshes: in pictures of 224 pixels nobody sees it, and software rendering is twice as fast.
 
-Vertices are merged on a grid of 1/32 of the mesh's size (vertex clustering, Rossignac and Borrel 1993); faces that collapse
+Vertices are merged on a grid of 1/26 of the mesh's size (vertex clustering, Rossignac and Borrel 1993); faces that collapse
 go. Collision shapes are convex hulls and hardly change.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 MANY_FACES = 600
-CELLS = 32
+CELLS = 26
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -43,7 +43,9 @@ def _raw(mujoco: Any, model: Any, number: int) -> tuple[FloatArray, npt.NDArray[
     begin, count = model.mesh_faceadr[number], model.mesh_facenum[number]
     matrix = np.zeros(9)
     mujoco.mju_quat2Mat(matrix, model.mesh_quat[number])
-    return vertices @ matrix.reshape(3, 3).T + model.mesh_pos[number], model.mesh_face[begin : begin + count].astype(np.int64)
+    return vertices @ matrix.reshape(3, 3).T + model.mesh_pos[number], model.mesh_face[begin : begin + count].astype(
+        np.int64
+    )
 
 
 def _cluster(vertices: FloatArray, faces: npt.NDArray[np.int64]) -> tuple[FloatArray, npt.NDArray[np.int64]]:

@@ -152,7 +152,7 @@ def draw_manner(rng: np.random.Generator, mode: str) -> Manner:
         speed=float(rng.uniform(0.16, 0.34)),
         fine_speed=float(rng.uniform(0.08, 0.16)),
         hover=float(rng.uniform(0.07, 0.12)),
-        lift=float(rng.uniform(0.12, 0.17)),
+        lift=float(rng.uniform(0.135, 0.175)),
         grasp_offset=rng.normal(0, 0.003, 2),
         miss_offset=reach * np.array([np.cos(angle), np.sin(angle)]),
         think=float(rng.exponential(0.25)),
@@ -593,9 +593,7 @@ class Operator:
         world, facts = self.world, self.world.facts
         assert facts is not None  # noqa: S101 - as above
         taken = [(world.place(n)[:2], FOOTPRINTS[n]) for n in world.bodies if n in facts.present]
-        taken += [
-            (facts.fixtures[FIXTURES.index(n)][:2], FOOTPRINTS[n] + 0.03) for n in FIXTURES if n in facts.present
-        ]
+        taken += [(facts.fixtures[FIXTURES.index(n)][:2], FOOTPRINTS[n] + 0.03) for n in FIXTURES if n in facts.present]
         spots = self._rng.uniform((world.spec.x[0], -world.spec.y), (world.spec.x[1], world.spec.y), (20, 2))
         room = [min(float(np.linalg.norm(spot - place)) - size for place, size in taken) for spot in spots]
         return np.array([*spots[int(np.argmax(room))], TABLE_Z])

@@ -163,8 +163,16 @@ HELD_OUT: dict[str, tuple[str, ...]] = {
     ),
     "in": ("please put the {m} {p} the {t}", "grab the {m} and drop it {p} the {t}", "the {m} goes {p} the {t}"),
     "zone": ("please push the {m} to the {t}", "push the {m} onto the {t}", "the {m} should be in the {t}"),
-    "left": ("please put the {m} left of the {t}", "the {m} goes to the left of the {t}", "the {t} goes right of the {m}"),
-    "right": ("please put the {m} right of the {t}", "the {m} goes to the right of the {t}", "the {t} goes left of the {m}"),
+    "left": (
+        "please put the {m} left of the {t}",
+        "the {m} goes to the left of the {t}",
+        "the {t} goes right of the {m}",
+    ),
+    "right": (
+        "please put the {m} right of the {t}",
+        "the {m} goes to the right of the {t}",
+        "the {t} goes left of the {m}",
+    ),
     "peg": ("please put the {m} over the {t}", "place the {m} onto the {t}"),
     "open": ("please open the {m}", "pull the handle and open the {m}"),
     "close": ("please close the {m}", "push the handle and close the {m}"),

@@ -24,7 +24,7 @@ from rollout_monitor.sim.tabletop.world import TWO_ARMS
 
 TRAIN_ARMS: dict[str, float] = {"ur5e": 0.28, "panda": 0.28, "iiwa": 0.22, "sawyer": 0.22}
 HELD_OUT_ARMS: dict[str, float] = {"kinova3": 0.5, "arx5": 0.5}
-LEFT_OUT: frozenset[tuple[str, str]] = frozenset()
+LEFT_OUT = frozenset({("sawyer", "open:door"), ("arx5", "peg")})
 """Pairs of arm and kind of goal that the operator does in fewer than 70 % of its takes."""
 
 STAGES: dict[str, float] = {
@@ -74,7 +74,10 @@ PLANS: dict[str, Plan] = {
         TRAIN_ARMS, NEAR_FAMILIES, "new object or new target for a trained skill", held_out_phrases=0.5, rare=True
     ),
     "unseen_task_multistage": Plan(
-        TRAIN_ARMS, {"held_out_stages": 1.0}, "three steps in combinations that training never shows", held_out_phrases=0.5
+        TRAIN_ARMS,
+        {"held_out_stages": 1.0},
+        "three steps in combinations that training never shows",
+        held_out_phrases=0.5,
     ),
     "unseen_both": Plan(
         HELD_OUT_ARMS,

@@ -61,7 +61,9 @@ def texture_folder() -> Path:
 def add(parent: ET.Element, tag: str, **values: Any) -> ET.Element:
     """Append an MJCF element; sequences become numbers separated by spaces."""
     text = {
-        key.rstrip("_"): " ".join(f"{v:.6g}" for v in value) if isinstance(value, (tuple, list, np.ndarray)) else str(value)
+        key.rstrip("_"): " ".join(f"{v:.6g}" for v in value)
+        if isinstance(value, (tuple, list, np.ndarray))
+        else str(value)
         for key, value in values.items()
         if value is not None
     }
@@ -96,36 +98,99 @@ def furnish_two_arms(root: ET.Element) -> None:
     for side, name in ((-1, "a"), (1, "b")):
         add(pot, "geom", type="box", size=(0.01, 0.03, 0.006), pos=(0, side * 0.125, 0), rgba=rgba, **SOLID)
         dark = (*PALETTE["handle"], 1)
-        add(pot, "geom", name=f"pot_{name}", type="box", size=(0.008, 0.02, 0.03), pos=(0, side * 0.15, 0.02), rgba=dark, **SOLID)
+        add(
+            pot,
+            "geom",
+            name=f"pot_{name}",
+            type="box",
+            size=(0.008, 0.02, 0.03),
+            pos=(0, side * 0.15, 0.02),
+            rgba=dark,
+            **SOLID,
+        )
     bar = _free(worldbody, "bar", 0.10, 6e-4)
     add(bar, "geom", name="bar", type="box", size=(0.012, 0.15, 0.016), rgba=(*PALETTE["bar"], 1), **SOLID)
 
 
 def _materials(asset: ET.Element) -> None:
     folder = texture_folder()
-    add(asset, "texture", type="skybox", builtin="gradient", rgb1=(0.9, 0.9, 1.0), rgb2=(0.3, 0.4, 0.5), width=64, height=64)
+    add(
+        asset,
+        "texture",
+        type="skybox",
+        builtin="gradient",
+        rgb1=(0.9, 0.9, 1.0),
+        rgb2=(0.3, 0.4, 0.5),
+        width=64,
+        height=64,
+    )
     for place, names in TEXTURES.items():
         repeat = {"table": (2, 2), "floor": (4, 4), "walls": (3, 3)}[place]
         for name in names:
             kind = "cube" if place == "table" else "2d"
             add(asset, "texture", type=kind, name=f"{place}-{name}", file=str(folder / f"{name}.png"))
-            add(asset, "material", name=f"{place}-{name}", texture=f"{place}-{name}", texrepeat=repeat, texuniform="false", specular=0.1)
+            add(
+                asset,
+                "material",
+                name=f"{place}-{name}",
+                texture=f"{place}-{name}",
+                texrepeat=repeat,
+                texuniform="false",
+                specular=0.1,
+            )
         add(asset, "material", name=f"{place}-plain", rgba=(0.8, 0.8, 0.8, 1), specular=0.1)
 
 
 def _room(worldbody: ET.Element) -> None:
-    add(worldbody, "light", name="lamp", pos=(1, 1, 3), dir=(-0.3, -0.3, -1), directional="true", castshadow="false", specular=(0.2, 0.2, 0.2))
-    add(worldbody, "light", name="fill", pos=(-1, -1, 3), dir=(0.3, 0.3, -1), directional="true", castshadow="false", diffuse=(0.2, 0.2, 0.2), specular=(0, 0, 0))
+    add(
+        worldbody,
+        "light",
+        name="lamp",
+        pos=(1, 1, 3),
+        dir=(-0.3, -0.3, -1),
+        directional="true",
+        castshadow="false",
+        specular=(0.2, 0.2, 0.2),
+    )
+    add(
+        worldbody,
+        "light",
+        name="fill",
+        pos=(-1, -1, 3),
+        dir=(0.3, 0.3, -1),
+        directional="true",
+        castshadow="false",
+        diffuse=(0.2, 0.2, 0.2),
+        specular=(0, 0, 0),
+    )
     for name in ("front", "side"):
         add(worldbody, "camera", name=name, pos=(0.9, 0, 1.5), fovy=45)
-    add(worldbody, "geom", name="floor", type="box", size=(4, 4, 0.05), pos=(0, 0, -0.05), group="1", material="floor-plain")
+    add(
+        worldbody,
+        "geom",
+        name="floor",
+        type="box",
+        size=(4, 4, 0.05),
+        pos=(0, 0, -0.05),
+        group="1",
+        material="floor-plain",
+    )
     for name, pos, size in (
         ("back", (-2.2, 0, 1.5), (0.02, 3, 1.5)),
         ("far", (3, 0, 1.5), (0.02, 3, 1.5)),
         ("left", (0, 2.5, 1.5), (3, 0.02, 1.5)),
         ("right", (0, -2.5, 1.5), (3, 0.02, 1.5)),
     ):
-        add(worldbody, "geom", name=f"wall_{name}", type="box", size=size, pos=pos, material="walls-plain", **PICTURE_ONLY)
+        add(
+            worldbody,
+            "geom",
+            name=f"wall_{name}",
+            type="box",
+            size=size,
+            pos=pos,
+            material="walls-plain",
+            **PICTURE_ONLY,
+        )
     add(
         worldbody,
         "geom",
@@ -139,7 +204,16 @@ def _room(worldbody: ET.Element) -> None:
         group="1",
     )
     for number, (x, y) in enumerate(((0.4, 0.4), (0.4, -0.4), (-0.3, 0.4), (-0.3, -0.4))):
-        add(worldbody, "geom", name=f"leg{number}", type="cylinder", size=(0.025, 0.37), pos=(x, y, 0.38), rgba=(0.4, 0.4, 0.42, 1), **PICTURE_ONLY)
+        add(
+            worldbody,
+            "geom",
+            name=f"leg{number}",
+            type="cylinder",
+            size=(0.025, 0.37),
+            pos=(x, y, 0.38),
+            rgba=(0.4, 0.4, 0.42, 1),
+            **PICTURE_ONLY,
+        )
 
 
 def pedestal(root: ET.Element, name: str, place: tuple[float, float, float]) -> None:
@@ -147,7 +221,16 @@ def pedestal(root: ET.Element, name: str, place: tuple[float, float, float]) -> 
     worldbody = root.find("worldbody")
     assert worldbody is not None  # noqa: S101 - as above
     half = place[2] / 2
-    add(worldbody, "geom", name=name, type="box", size=(0.1, 0.1, half), pos=(place[0], place[1], half - 0.002), rgba=(0.35, 0.36, 0.38, 1), **PICTURE_ONLY)
+    add(
+        worldbody,
+        "geom",
+        name=name,
+        type="box",
+        size=(0.1, 0.1, half),
+        pos=(place[0], place[1], half - 0.002),
+        rgba=(0.35, 0.36, 0.38, 1),
+        **PICTURE_ONLY,
+    )
 
 
 def _free(worldbody: ET.Element, name: str, mass: float, inertia: float) -> ET.Element:
@@ -163,7 +246,17 @@ def _ring(worldbody: ET.Element) -> None:
     for number in range(8):
         angle = number * np.pi / 4
         pos = (0.029 * np.cos(angle), 0.029 * np.sin(angle), 0)
-        add(body, "geom", name=f"ring{number}", type="box", size=(0.005, 0.0145, 0.01), pos=pos, euler=(0, 0, angle), rgba=rgba, **SOLID)
+        add(
+            body,
+            "geom",
+            name=f"ring{number}",
+            type="box",
+            size=(0.005, 0.0145, 0.01),
+            pos=pos,
+            euler=(0, 0, angle),
+            rgba=rgba,
+            **SOLID,
+        )
     add(body, "geom", name="ring", type="box", size=(0.022, 0.009, 0.012), pos=(0.055, 0, 0.002), rgba=rgba, **SOLID)
 
 
@@ -173,7 +266,16 @@ def _containers(worldbody: ET.Element) -> None:
     add(body, "geom", name="bin", type="box", size=(0.075, 0.075, 0.003), pos=(0, 0, 0.003), rgba=rgba, **SOLID)
     for number, (x, y) in enumerate(((1, 0), (-1, 0), (0, 1), (0, -1))):
         size = (0.004 if x else 0.075, 0.004 if y else 0.075, 0.02)
-        add(body, "geom", name=f"bin{number}", type="box", size=size, pos=(0.075 * x, 0.075 * y, 0.02), rgba=rgba, **SOLID)
+        add(
+            body,
+            "geom",
+            name=f"bin{number}",
+            type="box",
+            size=size,
+            pos=(0.075 * x, 0.075 * y, 0.02),
+            rgba=rgba,
+            **SOLID,
+        )
     rgba = (*PALETTE["plate"], 1)
     body = add(worldbody, "body", name="plate", pos=(0, 0, NOWHERE_Z))
     add(body, "geom", name="plate", type="cylinder", size=(0.07, 0.004), pos=(0, 0, 0.004), rgba=rgba, **SOLID)
@@ -184,7 +286,17 @@ def _containers(worldbody: ET.Element) -> None:
         angle = number * np.pi / 6
         pos = (0.064 * np.cos(angle), 0.064 * np.sin(angle), 0.018)
         quat = _lean(angle)
-        add(body, "geom", name=f"bowl{number}", type="box", size=(0.003, 0.018, 0.018), pos=pos, quat=quat, rgba=rgba, **SOLID)
+        add(
+            body,
+            "geom",
+            name=f"bowl{number}",
+            type="box",
+            size=(0.003, 0.018, 0.018),
+            pos=pos,
+            quat=quat,
+            rgba=rgba,
+            **SOLID,
+        )
 
 
 def _lean(angle: float) -> tuple[float, ...]:
@@ -200,10 +312,28 @@ def _lean(angle: float) -> tuple[float, ...]:
 def _zones_and_peg(worldbody: ET.Element) -> None:
     for name in ("white_zone", "black_zone"):
         body = add(worldbody, "body", name=name, pos=(0, 0, NOWHERE_Z))
-        add(body, "geom", name=name, type="box", size=(0.06, 0.06, 0.0006), pos=(0, 0, 0.0006), rgba=(*PALETTE[name], 1), **PICTURE_ONLY)
+        add(
+            body,
+            "geom",
+            name=name,
+            type="box",
+            size=(0.06, 0.06, 0.0006),
+            pos=(0, 0, 0.0006),
+            rgba=(*PALETTE[name], 1),
+            **PICTURE_ONLY,
+        )
     body = add(worldbody, "body", name="peg", pos=(0, 0, NOWHERE_Z))
     rgba = (*PALETTE["peg"], 1)
-    add(body, "geom", name="peg", type="cylinder", size=(0.011, PEG_HEIGHT / 2), pos=(0, 0, PEG_HEIGHT / 2), rgba=rgba, **SOLID)
+    add(
+        body,
+        "geom",
+        name="peg",
+        type="cylinder",
+        size=(0.011, PEG_HEIGHT / 2),
+        pos=(0, 0, PEG_HEIGHT / 2),
+        rgba=rgba,
+        **SOLID,
+    )
     add(body, "geom", name="peg0", type="cylinder", size=(0.035, 0.002), pos=(0, 0, 0.002), rgba=rgba, **PICTURE_ONLY)
 
 
@@ -217,28 +347,93 @@ def _jointed(worldbody: ET.Element, root: ET.Element) -> None:
         cabinet = add(worldbody, "body", name=name, pos=(0, 0, NOWHERE_Z))
         add(cabinet, "geom", name=name, type="box", size=(0.07, 0.085, 0.003), pos=(0, 0, 0.077), rgba=rgba, **SOLID)
         for number, side in enumerate((-1, 1)):
-            add(cabinet, "geom", name=f"{name}{number}", type="box", size=(0.07, 0.003, 0.04), pos=(0, 0.082 * side, 0.04), rgba=rgba, **SOLID)
-        add(cabinet, "geom", name=f"{name}2", type="box", size=(0.003, 0.08, 0.037), pos=(0.066, 0, 0.037), rgba=rgba, **SOLID)
+            add(
+                cabinet,
+                "geom",
+                name=f"{name}{number}",
+                type="box",
+                size=(0.07, 0.003, 0.04),
+                pos=(0, 0.082 * side, 0.04),
+                rgba=rgba,
+                **SOLID,
+            )
+        add(
+            cabinet,
+            "geom",
+            name=f"{name}2",
+            type="box",
+            size=(0.003, 0.08, 0.037),
+            pos=(0.066, 0, 0.037),
+            rgba=rgba,
+            **SOLID,
+        )
         leaf = add(cabinet, "body", name=f"{name}_leaf", pos=(-0.07, 0, 0) if name == "drawer" else (-0.075, 0.08, 0))
         add(leaf, "inertial", pos=(0, 0, 0.04), mass=0.3, diaginertia=(1e-3,) * 3)
         limit = (0, JOINT_RANGE[name] + 0.01)
         front = tuple(min(1.0, c * 1.25) for c in PALETTE[name])
         if name == "drawer":
             add(leaf, "joint", name=name, type="slide", axis=(-1, 0, 0), range=limit, damping=3, frictionloss=0.4)
-            add(leaf, "geom", name="drawer_front", type="box", size=(0.004, 0.078, 0.034), pos=(0, 0, 0.038), rgba=(*front, 1), **SOLID)
-            add(leaf, "geom", name="drawer_tray", type="box", size=(0.06, 0.072, 0.003), pos=(0.06, 0, 0.01), rgba=(*front, 1), **PICTURE_ONLY)
+            add(
+                leaf,
+                "geom",
+                name="drawer_front",
+                type="box",
+                size=(0.004, 0.078, 0.034),
+                pos=(0, 0, 0.038),
+                rgba=(*front, 1),
+                **SOLID,
+            )
+            add(
+                leaf,
+                "geom",
+                name="drawer_tray",
+                type="box",
+                size=(0.06, 0.072, 0.003),
+                pos=(0.06, 0, 0.01),
+                rgba=(*front, 1),
+                **PICTURE_ONLY,
+            )
             post = np.array([-0.045, 0.0])
         else:
             add(leaf, "joint", name=name, type="hinge", axis=(0, 0, -1), range=limit, damping=0.05, frictionloss=0.02)
-            add(leaf, "geom", name="door_front", type="box", size=(0.004, 0.078, 0.034), pos=(0, -0.08, 0.038), rgba=(*front, 1), **SOLID)
+            add(
+                leaf,
+                "geom",
+                name="door_front",
+                type="box",
+                size=(0.004, 0.078, 0.034),
+                pos=(0, -0.08, 0.038),
+                rgba=(*front, 1),
+                **SOLID,
+            )
             post = np.array([-0.045, -0.135])
-        add(leaf, "geom", name=f"{name}_stem", type="box", size=(0.02, 0.006, 0.006), pos=(post[0] + 0.022, post[1], 0.03), rgba=dark, **PICTURE_ONLY)
-        add(leaf, "geom", name=f"{name}_post", type="cylinder", size=(0.009, 0.05), pos=(*post, 0.07), rgba=dark, **SOLID)
+        add(
+            leaf,
+            "geom",
+            name=f"{name}_stem",
+            type="box",
+            size=(0.02, 0.006, 0.006),
+            pos=(post[0] + 0.022, post[1], 0.03),
+            rgba=dark,
+            **PICTURE_ONLY,
+        )
+        add(
+            leaf,
+            "geom",
+            name=f"{name}_post",
+            type="cylinder",
+            size=(0.009, 0.05),
+            pos=(*post, 0.07),
+            rgba=dark,
+            **SOLID,
+        )
         add(leaf, "site", name=f"{name}_grip", pos=(*post, 0.095), size=(0.002,), rgba=(0, 0, 0, 0))
         add(contact, "exclude", body1=name, body2=f"{name}_leaf")
 
 
-def mount(robot: Any, spec: ArmSpec, base_class: Any, gripper: Any, place: tuple[float, float, float], facing: float) -> None:
+def mount(
+    robot: Any, spec: ArmSpec, base_class: Any, gripper: Any, place: tuple[float, float, float], facing: float
+) -> None:
     """Give a robosuite robot its gripper and its place, gravity compensated."""
     robot.add_base(base_class)
     robot.add_gripper(gripper)
@@ -250,3 +445,8 @@ def mount(robot: Any, spec: ArmSpec, base_class: Any, gripper: Any, place: tuple
             # Its grasp point lies at the flange, looking backwards: put it between the finger tips.
             body.set("pos", UMI_GRASP_POINT)
             body.set("quat", "0.707107 0 0.707107 0")
+    for geom in robot.worldbody.iter("geom"):
+        if spec.robot == "Arx5" and str(geom.get("name")).endswith(("base_link_collision", "link1_collision")):
+            # Their hulls overlap and hold the first joint fast: the arm could not move sideways.
+            geom.set("contype", "0")
+            geom.set("conaffinity", "0")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.transform import Rotation
 
 from rollout_monitor.images import encode_jpeg
 from rollout_monitor.sim.tabletop.arms import Arm
@@ -15,7 +14,16 @@ from rollout_monitor.sim.tabletop.goals import Judgement, SceneFacts, States, ju
 from rollout_monitor.sim.tabletop.layouts import draw_layout
 from rollout_monitor.sim.tabletop.looks import draw_look
 from rollout_monitor.sim.tabletop.operator import TICK_S, Act, Aim, Held, Operator, draw_manner
-from rollout_monitor.sim.tabletop.world import STEP_S, STEPS_PER_SAMPLE, TWO_ARMS, VIEWS, Layout, TableWorld, shared_world
+from rollout_monitor.sim.tabletop.rotations import about_vertical, rotation_vector
+from rollout_monitor.sim.tabletop.world import (
+    STEP_S,
+    STEPS_PER_SAMPLE,
+    TWO_ARMS,
+    VIEWS,
+    Layout,
+    TableWorld,
+    shared_world,
+)
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -254,8 +262,8 @@ class _Hand:
     def follow(self) -> None:
         """Steer the joints for one sample."""
         assert self._aim is not None  # noqa: S101 - plan comes first
-        upright = Rotation.from_euler("z", self._aim.yaw).as_matrix() @ self._arm.upright
-        turn = GAIN * Rotation.from_matrix(upright @ self._arm.rotation.T).as_rotvec()
+        upright = about_vertical(self._aim.yaw) @ self._arm.upright
+        turn = GAIN * rotation_vector(upright @ self._arm.rotation.T)
         size = float(np.linalg.norm(turn))
         if size > TURN_LIMIT:
             turn *= TURN_LIMIT / size

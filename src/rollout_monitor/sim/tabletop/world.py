@@ -51,7 +51,6 @@ class Layout:
         sizes: per present cube its half edge, metres.
         fixtures: per present fixture x, y and yaw.
         joints: opening of the jointed fixtures at the start.
-        on_top: objects that start on another one, name to name below.
     """
 
     objects: dict[str, tuple[float, float, float]]
@@ -74,6 +73,7 @@ class TableWorld:
     def __init__(self, arms: str, size: tuple[int, int] = (224, 224)) -> None:
         os.environ.setdefault("MUJOCO_GL", "egl")
         os.environ.setdefault("PYOPENGL_PLATFORM", os.environ["MUJOCO_GL"])
+        os.environ.setdefault("LP_NUM_THREADS", "1")  # the software renderer: one process, one core
         logging.getLogger("robosuite_logs").setLevel(logging.ERROR)  # it warns of every optional part
         try:
             import mujoco  # noqa: PLC0415 - heavy, optional
@@ -93,10 +93,10 @@ class TableWorld:
         self._find_things()
         along, height = self.spec.home
         home = np.array([along if arms != TWO_ARMS else 0.0, 0.0, scene.TABLE_Z + height])
-        self.arms = [self._arm(robot, home, facing, len(robots) > 1) for robot, facing in zip(robots, facings, strict=True)]
-        self._wrist = next(
-            i for i in range(self.model.ncam) if self.model.camera(i).name.endswith("eye_in_hand")
-        )
+        self.arms = [
+            self._arm(robot, home, facing, len(robots) > 1) for robot, facing in zip(robots, facings, strict=True)
+        ]
+        self._wrist = next(i for i in range(self.model.ncam) if self.model.camera(i).name.endswith("eye_in_hand"))
         self._wrist_pose = (self.model.cam_pos[self._wrist].copy(), self.model.cam_quat[self._wrist].copy())
         self._size = size
         self._renderer: Any = None
@@ -106,9 +106,7 @@ class TableWorld:
         place = home.copy()
         if two:
             place[1] = -0.15 if facing > 0 else 0.15
-        return Arm(
-            self.mujoco, self.model, self.data, robot, home=place, facing=facing, front=self.spec.front
-        )
+        return Arm(self.mujoco, self.model, self.data, robot, home=place, facing=facing, front=self.spec.front)
 
     def _find_things(self) -> None:
         model = self.model
@@ -120,12 +118,12 @@ class TableWorld:
         self.owner = np.array([OBJECT_INDEX.get(owners.get(int(b), ""), -1) for b in model.geom_bodyid])
         self._geoms = {name: np.flatnonzero(model.geom_bodyid == body) for name, body in self.bodies.items()}
         self._grips = [model.site(f"{name}_grip").id for name in JOINTED]
-        self._masks = {name: (model.geom_contype[g].copy(), model.geom_conaffinity[g].copy()) for name, g in self._geoms.items()}
+        self._masks = {
+            name: (model.geom_contype[g].copy(), model.geom_conaffinity[g].copy()) for name, g in self._geoms.items()
+        }
         leaves = {name: names[f"{name}_leaf"] for name in JOINTED}
         self._fixture_geoms = {
-            name: np.flatnonzero(
-                (model.geom_bodyid == body) | (model.geom_bodyid == leaves.get(name, -1))
-            )
+            name: np.flatnonzero((model.geom_bodyid == body) | (model.geom_bodyid == leaves.get(name, -1)))
             for name, body in self._fixtures.items()
         }
         self._mass = model.body_mass.copy()
@@ -301,12 +299,22 @@ class TableWorld:
         model.vis.headlight.ambient[:] = look.ambient
         model.vis.headlight.diffuse[:] = 0.15
         self._paint(look)
+        self.mujoco.mj_kinematics(model, self.data)
+        self.mujoco.mj_camlight(model, self.data)  # camera poses follow only here
 
     def _paint(self, look: Look) -> None:
         model = self.model
         for geom in range(model.ngeom):
             name = model.geom(geom).name
-            place = "table" if name == "table" else "floor" if name == "floor" else "walls" if name.startswith("wall_") else ""
+            place = (
+                "table"
+                if name == "table"
+                else "floor"
+                if name == "floor"
+                else "walls"
+                if name.startswith("wall_")
+                else ""
+            )
             if place:
                 material = self._materials[look.surfaces[place]]
                 model.geom_matid[geom] = material
