@@ -324,3 +324,16 @@ def test_every_lap_of_a_bag_gives_the_same_contacts() -> None:
     assert first == pytest.approx([3.6, 6.0], abs=0.01)
     assert lap(stream, 100 * S + 9 * S, "b") == first
     assert lap(stream, 100 * S + 19 * S, "c", heard_late_s=1.5) == first
+
+
+def test_rows_are_as_wide_as_the_joints_they_are_named_by() -> None:
+    """A joint that turns up between two attempts widens the grid; what was not told of yet is of the old one."""
+    stream = JointStream(MotionSettings(summary_period_s=1.0))
+    told: list[KinematicSummary | None] = []
+    for i in range(1500):
+        names = ["a", "b"] if i > 600 else ["a"]
+        told.append(stream.add(100 * S + i * S // 500, names, [math.sin(i / 99)] * len(names)))
+    summaries = [one for one in told if one is not None]
+    assert [len(one.joint_names) for one in summaries] == sorted(len(one.joint_names) for one in summaries)
+    assert {len(one.joint_names) for one in summaries} == {1, 2}
+    assert all(len(row.positions) == len(one.joint_names) for one in summaries for row in one.rows)

@@ -199,6 +199,7 @@ class JointStream:
         if joints != self._joints:
             self._joints = list(joints)
             self._recent.clear()
+            self._unsent.clear()  # rows of another set of joints: a summary names one set
             self._episode = None
         before = self._recent[-1] if self._recent else None
         in_episode = bool(self._episode_id) and row.stamp_ns >= self._start_ns
