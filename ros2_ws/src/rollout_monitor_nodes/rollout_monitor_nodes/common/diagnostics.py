@@ -9,6 +9,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
+from rollout_monitor_nodes.common.clock_watch import ClockWatch
 from rollout_monitor_nodes.common.qos import PROFILES
 from rollout_monitor_nodes.common.qos_watch import QosWatch
 from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription
@@ -30,7 +31,7 @@ class Part:
 
 
 class Diagnostics:
-    """Asks the node for its parts and publishes them, with one more: whether all its topics' two sides match."""
+    """Asks the node for its parts and publishes them, with two more: its topics' two sides, and its clock."""
 
     def __init__(self, node: Node, parts: Callable[[], Iterable[Part]], hardware_id: str = "") -> None:
         self._node = node
@@ -40,17 +41,19 @@ class Diagnostics:
         self._since_s = PERIOD_S
         self._looked_s = PERIOD_S
         self._qos = QosWatch(node)
+        self._clock = ClockWatch(node)
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", PROFILES["DIAGNOSTICS"])
         self._timer = node.create_timer(CHECK_PERIOD_S, self._check, clock=STEADY)
 
     def destroy(self) -> None:
         """Publish no more."""
+        self._clock.destroy()
         self._node.destroy_timer(self._timer)
         self._node.destroy_publisher(self._publisher)
 
     def _check(self) -> None:
         self._since_s += CHECK_PERIOD_S
-        parts = [*self._parts(), self._qos_part()]
+        parts = [*self._parts(), self._qos_part(), self._clock_part()]
         levels = {part.name: part.level for part in parts}
         if levels == self._levels and self._since_s < PERIOD_S:
             return
@@ -66,6 +69,10 @@ class Diagnostics:
             self._qos.look()
         wrong = self._qos.mismatches
         return Part("qos", ERROR if wrong else OK, "; ".join(wrong) or "all sides match", {"mismatches": len(wrong)})
+
+    def _clock_part(self) -> Part:
+        trouble, values = self._clock.look()
+        return Part("clock", ERROR if trouble else OK, trouble or "as it should be", dict(values))
 
     def _status(self, part: Part) -> DiagnosticStatus:
         return DiagnosticStatus(

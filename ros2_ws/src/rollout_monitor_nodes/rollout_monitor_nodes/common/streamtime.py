@@ -15,6 +15,10 @@ JUMP_NS = _NS
 """A stamp this far behind the newest means that the clock was set back, not that messages overtook each other."""
 
 
+FASTEST = 50
+"""Seconds of a simulated clock in one of ours, beyond which it was set and did not run."""
+
+
 class StreamClock:
     """Stream time, from stamps and the time passed since the newest one."""
 
@@ -52,8 +56,31 @@ class StreamClock:
         return self._newest_ns + max(0, self._passed_ns() - self._seen_at)
 
 
+class PassingTime:
+    """Passing time by a simulated clock, which may stand still, be set, or be published twice over.
+
+    Only what time can have done counts: a step back is none, and neither is a leap that no simulation runs fast enough
+    for. So a clock that flips between two publishers does not make a stream look silent for minutes.
+    """
+
+    def __init__(self, clock_ns: Callable[[], int], steady_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._clock_ns = clock_ns
+        self._steady_ns = steady_ns
+        self._clock_then, self._steady_then = clock_ns(), steady_ns()
+        self._passed = 0
+
+    def __call__(self) -> int:
+        """Nanoseconds that have passed since this was made."""
+        clock, steady = self._clock_ns(), self._steady_ns()
+        step = clock - self._clock_then
+        if 0 < step <= max(_NS, FASTEST * (steady - self._steady_then)):
+            self._passed += step
+        self._clock_then, self._steady_then = clock, steady
+        return self._passed
+
+
 def passing_time(node: Any) -> Callable[[], int]:
     """The clock that measures passing time for a node, nanoseconds: simulated where it uses that, else steady."""
     if node.get_parameter("use_sim_time").value:
-        return lambda: int(node.get_clock().now().nanoseconds)
+        return PassingTime(lambda: int(node.get_clock().now().nanoseconds))
     return time.monotonic_ns
