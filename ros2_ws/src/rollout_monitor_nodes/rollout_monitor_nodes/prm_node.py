@@ -250,6 +250,8 @@ def _joints_trouble(health: JointHealth, publishers: int) -> str:
 def _camera_trouble(health: CameraHealth | None) -> str:
     if health is None:
         return ""
+    if health.bad and health.bad == health.received:
+        return f"none of {health.bad} frames could be read"
     if words := clock_words(health):
         return words
     if health.frozen_since_ns is not None:
