@@ -37,13 +37,11 @@ def generate(
     plan: Annotated[
         str | None,
         typer.Option(
-            help="train, val, test, unseen_arm, unseen_camera, unseen_task_near, unseen_task_multistage or unseen_both, "
-            "see docs/simulation.md; without it: the three tasks of the live demo's cell, as one .npz each"
+            help="train, val, test, unseen_arm, unseen_camera, unseen_task_near, unseen_task_multistage or "
+            "unseen_both, see docs/simulation.md; without it: the three tasks of the live demo's cell, as one .npz each"
         ),
     ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="only this task, for instance on:red:green; without --plan lift")
-    ] = None,
+    task: Annotated[str | None, typer.Option(help="only this task, as on:red:green; without --plan as lift")] = None,
     mode: Annotated[
         str | None, typer.Option(help="only this mode: success, miss, drop, drop_recover, stall, ...")
     ] = None,
@@ -53,7 +51,7 @@ def generate(
         float | None, typer.Option(help="camera rate, Hz: 20 divided by a whole number; 5, without --plan 10")
     ] = None,
 ) -> None:
-    """Make simulated rollouts with pictures, joint states, true progress and outcome. The same seed, the same rollout."""
+    """Make simulated rollouts: pictures, joint states, true progress and outcome. The same seed, the same rollout."""
     if plan is None:
         if arm is not None:
             raise InputError("--arm needs --plan: the live demo's cell has a UR5e only")
@@ -62,16 +60,14 @@ def generate(
     from rollout_monitor.sim.tabletop import files, plans  # noqa: PLC0415 - heavy
 
     specs = plans.plan_takes(plan, rollouts, seed, task=task, mode=mode, arm=arm)
-    console = Console()
+    console = Console(emoji=False, markup=False, highlight=False, soft_wrap=True)
     ready = 0
 
     def report(row: files.TakeRow) -> None:
         nonlocal ready
         ready += 1
         console.print(
-            f"{ready}/{len(specs)} {row.id}: {row.arms}, {row.task}, {row.mode}: {row.outcome}, {row.duration_s:.1f} s",
-            highlight=False,
-            soft_wrap=True,
+            f"{ready}/{len(specs)} {row.id}: {row.arms}, {row.task}, {row.mode}: {row.outcome}, {row.duration_s:.1f} s"
         )
 
     rows = files.generate(out, specs, frame_rate_hz=frame_rate or 5.0, jobs=jobs, report=report)

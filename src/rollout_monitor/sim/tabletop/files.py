@@ -1,13 +1,13 @@
-"""Takes on disk: an MCAP episode as the product's own recorder writes it, the truth beside it, and a Parquet index of all.
+"""Takes on disk: an MCAP episode as the product's own recorder writes it, the truth beside it, a Parquet index of all.
 
     <out>/takes/<id>/<id>_0.mcap, metadata.yaml    pictures (JPEG), joint states at 100 Hz, episode markers
     <out>/takes/<id>/truth.npz                     privileged states, qpos per frame, events; no pickle
     <out>/takes/<id>/take.json                     its line of the index
     <out>/index.parquet                            one row per take
 
-A take's folder is made elsewhere and renamed, so that one that is there is whole: the same command again makes only what is
-missing. ``truth.npz`` holds what `goals.judge` needs for any instruction of the scene, and what `rerender` needs for
-any look.
+A take's folder is made elsewhere and renamed, so that one that is there is whole: the same command again makes only
+what is missing. ``truth.npz`` holds what `goals.judge` needs for any instruction of the scene, and what `rerender`
+needs for any look.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ Progress of one goal (moving object M, target T; every term clipped to 0..1)
                     0.75; by 1 alone 0.80 + 0.20 rise / 0.10 m. Done: held by 1 alone, rise >= 0.06 m
     free, another object held                                 0
 
-``near`` = 1 - distance(tool, grip) / that distance at the start, the last 15 mm free; ``rise`` is M's height above where
-it lay; ``up`` = rise / height to clear T; ``over`` = 1 - horizontal distance to the place / that at the start. An object
-that left the table gives 0.
+``near`` = 1 - distance(tool, grip) / that distance at the start, the last 15 mm free; ``rise`` is M's height above
+where it lay; ``up`` = rise / height to clear T; ``over`` = 1 - horizontal distance to the place / that at the start. An
+object that left the table gives 0.
 """
 
 from __future__ import annotations
@@ -52,10 +52,14 @@ from rollout_monitor.sim.tabletop.catalogue import (
 )
 
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 
 LIFT_GOAL_M = 0.10
 LIFT_DONE_M = 0.08
 HANDED_M = 0.06
+LEVEL = 0.94
+"""Smallest cosine of the pot's tilt: 20 degrees."""
+
 ALIGNED_M = 0.03
 FAR_M = 0.05
 """Shortest start distance used as a unit, so that an object lying very near does not make progress jump."""
@@ -115,7 +119,8 @@ def parse(key: str) -> Task:
 
 
 def _parse_goal(text: str) -> Goal:
-    goal = Goal(*(text.split(":") + [""] * 2)[:2], *(text.split(":")[2:3] or [None]))
+    kind, what, target, *rest = [*text.split(":"), "", "", ""]
+    goal = Goal(kind, what, target or None)
     movable = (*CUBES, "can")
     targets: dict[str, tuple[str, ...]] = {
         "on": CUBES,
@@ -134,7 +139,7 @@ def _parse_goal(text: str) -> Goal:
         "both": ("pot",),
         "give": ("bar",),
     }
-    fits = goal.kind in KINDS and goal.what in whats[goal.kind] and goal.key == text
+    fits = goal.kind in KINDS and goal.what in whats[goal.kind] and goal.key == text and not any(rest)
     if not fits or goal.target == goal.what or (goal.target not in targets.get(goal.kind, (None,))):
         raise InputError(f"{text!r} is no goal: write kind:object or kind:object:target with kinds {', '.join(KINDS)}")
     return goal
@@ -256,18 +261,18 @@ class _Meter:
         self.goal, self.states, self.facts = goal, states, facts
         if goal.what in OBJECT_INDEX:
             self.me = OBJECT_INDEX[goal.what]
-            self.at = states.objects[:, self.me]
-            self.half = facts.half[self.me]
-            self.rise = self.at[:, 2] - (facts.table_z + self.half[2])
+            self.at: FloatArray = states.objects[:, self.me]
+            self.half: FloatArray = facts.half[self.me]
+            self.rise: FloatArray = self.at[:, 2] - (facts.table_z + self.half[2])
             held = states.held[:, self.me]
-            self.held = held > 0
-            self.holders = held
-            self.other_held = (np.delete(states.held, self.me, axis=1) > 0).any(axis=1)
-            self.gone = ~(self.rise > GONE_M)
+            self.held: BoolArray = held > 0
+            self.holders: npt.NDArray[np.int8] = held
+            self.other_held: BoolArray = np.any(np.delete(states.held, self.me, axis=1) > 0, axis=1)
+            self.gone: BoolArray = ~(self.rise > GONE_M)
         else:
             self.jointed = JOINTED.index(goal.what)
 
-    def done(self) -> npt.NDArray[np.bool_]:
+    def done(self) -> BoolArray:
         """Whether the goal is met."""
         kind = self.goal.kind
         if kind == "lift":
@@ -275,9 +280,10 @@ class _Meter:
         if kind in ("open", "close"):
             return self._way() >= OPEN_SHARE
         if kind == "both":
-            return (self.holders == 3) & (self.rise >= LIFT_DONE_M) & (self.states.level[:, self.me] > 0.94)
+            level: FloatArray = self.states.level[:, self.me]
+            return np.asarray((self.holders == 3) & (self.rise >= LIFT_DONE_M) & (level > LEVEL))
         if kind == "give":
-            return (self.holders == 2) & (self.rise >= HANDED_M)
+            return np.asarray((self.holders == 2) & (self.rise >= HANDED_M))
         still = self.states.speeds[:, self.me] < STILL_M_S
         return self._in_place() & ~self.held & still & ~self.gone
 
@@ -341,10 +347,10 @@ class _Meter:
         place = self.states.objects[:, OBJECT_INDEX[target]]
         if self.goal.kind in ("left", "right"):
             # The robot looks along +x: its left is +y.
-            return place + np.array([0.0, BESIDE_M if self.goal.kind == "left" else -BESIDE_M, 0.0])
+            return np.asarray(place + np.array([0.0, BESIDE_M if self.goal.kind == "left" else -BESIDE_M, 0.0]))
         return place
 
-    def _in_place(self) -> npt.NDArray[np.bool_]:
+    def _in_place(self) -> BoolArray:
         """The object is where it belongs, let go or not."""
         offset = self.at - self._place_of()
         gap = np.linalg.norm(offset[:, :2], axis=1)
@@ -353,16 +359,16 @@ class _Meter:
         if kind == "on":
             other = OBJECT_INDEX[target]
             clear = offset[:, 2] > 0.8 * (self.half[2] + self.facts.half[other][2])
-            return (gap < ALIGNED_M) & clear & self.states.touching[:, self.me, other]
+            return np.asarray((gap < ALIGNED_M) & clear & self.states.touching[:, self.me, other])
         if kind in ("left", "right"):
             side = 1.0 if kind == "left" else -1.0
             apart = (self.at - self.states.objects[:, OBJECT_INDEX[target]]) * side
             inside = (apart[:, 1] > BESIDE_MIN_M) & (apart[:, 1] < BESIDE_MAX_M)
             return inside & (np.abs(apart[:, 0]) < BESIDE_ACROSS_M) & (self.rise < 0.012)
         if kind == "peg":
-            return (gap < 0.02) & (self.rise < 0.5 * PEG_HEIGHT)
+            return np.asarray((gap < 0.02) & (self.rise < 0.5 * PEG_HEIGHT))
         low = self.rise < FLOOR[target] + 0.02
-        return (gap < INSIDE[target]) & low
+        return np.asarray((gap < INSIDE[target]) & low)
 
     def _clearance(self) -> float:
         """Height at which the object clears its target, metres."""
@@ -371,7 +377,7 @@ class _Meter:
             return 2.0 * float(self.facts.half[OBJECT_INDEX[str(target)]][2])
         return PEG_HEIGHT if kind == "peg" else 0.05
 
-    def _blocked(self) -> npt.NDArray[np.bool_]:
+    def _blocked(self) -> BoolArray:
         """The roles are swapped: the target is held, or it rests on the object."""
         target = self.goal.target
         if target not in OBJECTS:
@@ -382,7 +388,8 @@ class _Meter:
             np.linalg.norm(offset[:, :2], axis=1) < ALIGNED_M
         )
         fell = ~(self.states.objects[:, other, 2] - self.facts.table_z - self.facts.half[other][2] > GONE_M)
-        return (self.states.held[:, other] > 0) | (above & self.states.touching[:, self.me, other]) | fell
+        resting = above & self.states.touching[:, self.me, other]
+        return np.asarray((self.states.held[:, other] > 0) | resting | fell)
 
     def _way(self) -> FloatArray:
         """Share of a jointed fixture's way."""

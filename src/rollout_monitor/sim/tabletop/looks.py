@@ -1,7 +1,8 @@
 """How the table looks in a take: camera poses, light, surfaces and colours, all drawn from one seed.
 
-Three ranges: ``train`` (front camera up to 55 degrees to either side, ordinary light), ``side`` (the camera further round than
-any of training, light from low down, tinted, with shadows: the test `unseen_camera`) and ``plain`` (one fixed look).
+Three ranges: ``train`` (front camera up to 55 degrees to either side, now and then over the shoulder, ordinary light),
+``side`` (70 to 105 degrees round, where training never looks from; low, tinted light with shadows: the test
+``unseen_camera``) and ``plain`` (the camera in one place).
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def draw_look(seed: int, kind: str = "train") -> Look:
     if over_shoulder:
         azimuth = rng.uniform(125, 150) * rng.choice((-1, 1))
     elevation = rng.uniform(25, 40) if side else rng.uniform(50, 65) if over_shoulder else rng.uniform(30, 58)
-    away = rng.uniform(0.8, 1.05) * (1.15 if over_shoulder else 1.0)
+    away = rng.uniform(0.85, 1.08) * (1.15 if over_shoulder else 1.0)
     if kind == "plain":
         azimuth, elevation, away = 15.0, 42.0, 0.95
     aim = np.array([-0.05, 0.0, 0.05]) + rng.normal(0, 0.025, 3) * (kind != "plain")
@@ -77,7 +78,7 @@ def draw_look(seed: int, kind: str = "train") -> Look:
     return Look(
         camera=aim + away * _ray(azimuth, elevation),
         aim=aim,
-        fovy=float(rng.uniform(34, 44)),
+        fovy=float(rng.uniform(38, 46)),
         wrist_shift=rng.normal(0, 0.005, 3),
         wrist_turn=rng.normal(0, 0.05, 3),
         wrist_fovy=float(rng.uniform(68, 82)),

@@ -1,7 +1,7 @@
 """Thins out the arms' meshes: in pictures of 224 pixels nobody sees it, and software rendering is twice as fast.
 
-Vertices are merged on a grid of 1/26 of the mesh's size (vertex clustering, Rossignac and Borrel 1993); faces that collapse
-go. Collision shapes are convex hulls and hardly change.
+Vertices are merged on a grid of 1/26 of the mesh's size (vertex clustering, Rossignac and Borrel 1993); faces that
+collapse go. Collision shapes are convex hulls and hardly change.
 """
 
 from __future__ import annotations

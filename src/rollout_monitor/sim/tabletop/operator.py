@@ -1,12 +1,12 @@
 """The scripted operator: what a skilled or clumsy person would do at the table, tick by tick, from privileged state.
 
-A script is a generator of `Act`: it is asked for one at every control tick (50 ms) and reads the world. A mode steers it
-and never decides the outcome: that is read from the state.
+A script is a generator of `Act`: it is asked for one at every control tick (50 ms) and reads the world. A mode steers
+it and never decides the outcome: that is read from the state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,12 +25,14 @@ from rollout_monitor.sim.tabletop.catalogue import (
     POT_GRIP_M,
     RING_HANDLE_M,
 )
-from rollout_monitor.sim.tabletop.goals import BESIDE_M, Goal, Task
+from rollout_monitor.sim.tabletop.goals import BESIDE_M, LIFT_DONE_M, Goal, Task
 from rollout_monitor.sim.tabletop.scene import TABLE_Z
 from rollout_monitor.sim.tabletop.world import TableWorld
 
 Vector = npt.NDArray[np.float64]
-Script = Iterator["Act"]
+Script = Generator["Act", None, None]
+Fault = Generator["Act", None, bool]
+"""A part of a script; its value says whether the operator goes on after it."""
 
 TICK_S = 0.05
 ARRIVED_M = 0.008
@@ -107,7 +109,7 @@ def check_mode(task: Task, mode: str) -> None:
 
 @dataclass(frozen=True)
 class Aim:
-    """What one hand shall do in the next tick: grasp point target (m), turn about the vertical (rad), fingers, speed."""
+    """What one hand shall do in the next tick: grasp point (m), turn about the vertical (rad), fingers, speed (m/s)."""
 
     target: Vector
     yaw: float
@@ -231,9 +233,9 @@ class Operator:
             if (order != np.arange(len(goals))).any():
                 return [goals[i] for i in order]
 
-    def _with_fault(self, goal: Goal) -> Iterator[Act]:  # type: ignore[misc]  # its return value is a bool
-        """The goal with the mode's fault; the generator's value says whether the operator goes on after it."""
-        faults: dict[str, Callable[[Goal], Iterator[Act]]] = {
+    def _with_fault(self, goal: Goal) -> Fault:
+        """The goal with the mode's fault."""
+        faults: dict[str, Callable[[Goal], Fault]] = {
             "miss": self._miss,
             "retry": self._retry,
             "drop": self._drop,
@@ -245,30 +247,29 @@ class Operator:
             "shove": self._shove,
             "collide": self._collide,
         }
-        result = yield from faults[self.mode](goal)  # type: ignore[func-returns-value]
-        return bool(result)
+        return (yield from faults[self.mode](goal))
 
     # --- faults ---------------------------------------------------------------------------------------------------
 
-    def _miss(self, goal: Goal) -> Script:
+    def _miss(self, goal: Goal) -> Fault:
         yield from self._grab(goal, offset=self.manner.miss_offset)
         yield from self._up(self.manner.lift)
         return False
 
-    def _retry(self, goal: Goal) -> Script:
+    def _retry(self, goal: Goal) -> Fault:
         yield from self._grab(goal, offset=self.manner.miss_offset)
         yield from self._up(self.manner.lift * 0.7)
         yield from self._open()
         yield from self._do(goal)
         return True
 
-    def _drop(self, goal: Goal) -> Script:
+    def _drop(self, goal: Goal) -> Fault:
         yield from self._lose(goal)
         yield from self.wait(0.3 + self.manner.pause)
         yield from self._up(0.05)
         return False
 
-    def _drop_recover(self, goal: Goal) -> Script:
+    def _drop_recover(self, goal: Goal) -> Fault:
         yield from self._lose(goal)
         yield from self.wait(0.2 + self.manner.pause)
         yield from self._up(0.05)
@@ -279,7 +280,7 @@ class Operator:
         yield from self._part_way(goal)
         yield from self._open()
 
-    def _slip(self, goal: Goal) -> Script:
+    def _slip(self, goal: Goal) -> Fault:
         if goal.kind not in CARRYING:
             yield from self._do(goal)
             return True
@@ -298,7 +299,7 @@ class Operator:
             yield from self._do(goal)
         return self.manner.goes_on
 
-    def _stall(self, goal: Goal) -> Script:
+    def _stall(self, goal: Goal) -> Fault:
         stage = self.manner.stall_stage
         if stage == 0:
             grip = self._grip_places(goal)
@@ -316,7 +317,7 @@ class Operator:
             yield from self._do(goal, fresh=stage == 0)
         return self.manner.goes_on
 
-    def _put_back(self, goal: Goal) -> Script:
+    def _put_back(self, goal: Goal) -> Fault:
         if goal.kind not in CARRYING:
             yield from self._do(goal)
             return True
@@ -325,7 +326,7 @@ class Operator:
         yield from self._set_down(goal.what)
         return False
 
-    def _wrong(self, goal: Goal) -> Script:
+    def _wrong(self, goal: Goal) -> Fault:
         other = self._confused(goal)
         if self.manner.goes_on and other.kind in CARRYING and other.what != goal.what:
             yield from self._part_way(other)
@@ -341,7 +342,7 @@ class Operator:
         facts = self.world.facts
         assert facts is not None  # noqa: S101 - the take laid the world out
         used = self.task.things
-        cubes = [c for c in CUBES if c in facts.present and c != goal.what and c != goal.target]
+        cubes = [c for c in CUBES if c in facts.present and c not in (goal.what, goal.target)]
         free = [c for c in cubes if c not in used] or cubes
         options = [replace(goal, what=cube) for cube in free] if goal.what in (*CUBES, "can") else []
         if goal.kind in ("on", "left", "right"):
@@ -357,7 +358,7 @@ class Operator:
             return goal
         return options[int(self._rng.integers(len(options)))]
 
-    def _shove(self, goal: Goal) -> Script:
+    def _shove(self, goal: Goal) -> Fault:
         if self._rng.random() < 0.3 and goal.kind in (*PLACING, "zone"):
             yield from self._do(goal)
             yield from self._push_away(goal.what)
@@ -365,13 +366,13 @@ class Operator:
                 yield from self._do(goal)
             return self.manner.goes_on
         above = self._grip_places(goal)[0] + np.array([0, 0, self.manner.hover])
-        yield from self.move(lambda: [above], self.manner.speed, within=0.02)
+        yield from self._go(above, self.manner.speed, within=0.02)
         yield from self._push_away(goal.what)
         if self.manner.goes_on:
             yield from self._do(goal)
             return True
         down = above - np.array([0, 0, self.manner.hover])
-        yield from self.move(lambda: [down], self.manner.fine_speed)
+        yield from self._go(down, self.manner.fine_speed)
         self._closed[0] = True
         yield from self.wait(0.5)
         yield from self._up(self.manner.lift)
@@ -388,7 +389,7 @@ class Operator:
             yield replace(self._act(here, 0.05), shove=(name, velocity))
         yield from self.wait(0.3)
 
-    def _collide(self, goal: Goal) -> Script:
+    def _collide(self, goal: Goal) -> Fault:
         facts = self.world.facts
         assert facts is not None  # noqa: S101 - as above
         others = [c for c in (*CUBES, "can") if c in facts.present and c not in self.task.things]
@@ -403,8 +404,8 @@ class Operator:
             before[2] = beyond[2] = place[2] + 0.005
             self._closed[0] = True
             yield from self.move(lambda: [before + np.array([0, 0, 0.08])], self.manner.speed, within=0.02)
-            yield from self.move(lambda: [before], self.manner.speed, within=0.015)
-            yield from self.move(lambda: [beyond], self.manner.speed, within=0.015)
+            yield from self._go(before, self.manner.speed, within=0.015)
+            yield from self._go(beyond, self.manner.speed, within=0.015)
             yield from self._up(0.08)
         if self.manner.goes_on:
             yield from self._do(goal)
@@ -439,12 +440,20 @@ class Operator:
             if fresh or not self._held.by(goal.what):
                 yield from self._secure(goal)
             if goal.kind == "lift":
-                yield from self._up_to(self.manner.lift)
+                yield from self._up_to(self._height_for(goal.what))
             else:
                 yield from self._carry(goal)
                 yield from self._lower(goal)
                 yield from self._open()
                 yield from self._up(0.09)
+
+    def _height_for(self, name: str) -> float:
+        """Height of the hand above the table at which what it holds counts as lifted, with a little to spare."""
+        facts = self.world.facts
+        assert facts is not None  # noqa: S101 - as above
+        hang = float(self.world.arms[0].tool[2] - self.world.place(name)[2]) if self._held.by(name) else 0.0
+        lifted = LIFT_DONE_M + 0.02 + hang + float(facts.half[OBJECTS.index(name)][2])
+        return max(self.manner.lift, lifted)
 
     def _part_way(self, goal: Goal) -> Script:
         """Some of the way, with the thing in hand."""
@@ -461,7 +470,7 @@ class Operator:
         else:
             yield from self._secure(goal)
             if goal.kind == "lift":
-                yield from self._up_to(self.manner.lift * max(where, 0.4))
+                yield from self._up_to(self._height_for(goal.what) * max(where, 0.4))
             else:
                 yield from self._carry(goal, share=where)
 
@@ -490,13 +499,13 @@ class Operator:
         place = self._grip_places(goal)[0]
         middle = 0.5 * (arm.tool + place) + np.array([*manner.detour, 0.0])
         middle[2] = max(middle[2], place[2] + manner.hover, TABLE_Z + 0.12)
-        yield from self.move(lambda: [middle], manner.speed, within=0.03)
+        yield from self._go(middle, manner.speed, within=0.03)
         above = np.array([0, 0, manner.hover])
         yield from self.move(lambda: [self._grip_places(goal)[0] + shift + above], manner.speed, within=0.015)
         yield from self.wait(manner.pause)
         down = self._grip_places(goal)[0] + shift
         down[2] = max(down[2], TABLE_Z + LOWEST_M)
-        yield from self.move(lambda: [down], manner.fine_speed)
+        yield from self._go(down, manner.fine_speed)
         if not push:
             self._closed[0] = True
             yield from self.wait(0.5)
@@ -532,7 +541,7 @@ class Operator:
         assert facts is not None  # noqa: S101 - as above
         assert target is not None  # noqa: S101 - goals of these kinds have one
         if target in FIXTURES:
-            place = facts.fixtures[FIXTURES.index(target)].copy()
+            place: Vector = facts.fixtures[FIXTURES.index(target)].copy()
             place[2] += FLOOR.get(target, 0.0)
             return place
         place = self.world.place(target)
@@ -569,7 +578,7 @@ class Operator:
         drop = 0.002 if goal.kind in ("on", "left", "right", "peg") else float(self._rng.uniform(0.002, 0.02))
         place[2] += facts.half[OBJECTS.index(name)][2] + drop
         place[2] = max(place[2], TABLE_Z + LOWEST_M)
-        yield from self.move(lambda: [place], self.manner.fine_speed * 0.8)
+        yield from self._go(place, self.manner.fine_speed * 0.8)
         yield from self.wait(0.15)
 
     def _set_down(self, name: str) -> Script:
@@ -581,10 +590,10 @@ class Operator:
         yield from self._up_to(self.manner.lift)
         hang = arm.tool - self.world.place(name) if self._held.by(name) else np.zeros(3)
         over = np.array([*(spot[:2] + hang[:2]), arm.tool[2]])
-        yield from self.move(lambda: [over], self.manner.speed)
+        yield from self._go(over, self.manner.speed)
         rest = over.copy()
         rest[2] = max(TABLE_Z + LOWEST_M, TABLE_Z + facts.half[OBJECTS.index(name)][2] + hang[2] + 0.003)
-        yield from self.move(lambda: [rest], self.manner.fine_speed * 0.8)
+        yield from self._go(rest, self.manner.fine_speed * 0.8)
         yield from self._open()
         yield from self._up(0.1)
 
@@ -617,23 +626,20 @@ class Operator:
                 self._yaw[0] = nearest(float(np.arctan2(way[1], way[0])), np.pi / 2)
             behind = np.array([*(place[:2] - (half * 1.3 + 0.05) * way), TABLE_Z + 0.12])
             yield from self._up_to(0.12)
-            yield from self.move(lambda at=behind: [at], self.manner.speed, within=0.012)
+            yield from self._go(behind, self.manner.speed, within=0.012)
             low = np.array([*behind[:2], TABLE_Z + 0.02])
-            yield from self.move(lambda at=low: [at], self.manner.speed * 0.7)
+            yield from self._go(low, self.manner.speed * 0.7)
             side = np.array([-way[1], way[0]])
-            end = np.array([*(target[:2] + 0.03 * way), TABLE_Z + 0.02])
             for _ in range(int(6.0 / TICK_S)):
                 gap = target[:2] - world.place(name)[:2]
                 if float(gap @ way) < 0.006 or abs(float(gap @ side)) > 0.04 + 0.1 * (length > 0.2):
                     break
                 # Keep behind the cube: steer to its middle.
-                aim = end.copy()
                 off = float((world.place(name)[:2] - arm.tool[:2]) @ side)
-                aim[:2] = arm.tool[:2] + 0.06 * way + 0.8 * off * side
-                aim[:2] = np.where(np.abs(end[:2] - arm.tool[:2]) < 0.06, aim[:2], aim[:2])
+                aim = np.array([*(arm.tool[:2] + 0.06 * way + 0.8 * off * side), TABLE_Z + 0.02])
                 yield self._act([aim], self.manner.fine_speed)
             back = np.array([*(arm.tool[:2] - 0.02 * way), arm.tool[2]])
-            yield from self.move(lambda at=back: [at], self.manner.fine_speed)
+            yield from self._go(back, self.manner.fine_speed)
             yield from self._up(0.10)
 
     def _haul(self, goal: Goal, share: float) -> Script:
@@ -712,8 +718,7 @@ class Operator:
         if not self._held.by(goal.what) & 1:
             for _ in range(2):
                 yield from self._grab_ends(goal, None)
-                rest = second.tool
-                yield from self.move(lambda: [first.tool + np.array([0, 0, 0.05]), rest], 0.06, patience=0.6)
+                yield from self.move(lambda: [first.tool + np.array([0, 0, 0.05]), second.tool], 0.06, patience=0.6)
                 if self._held.by(goal.what) & 1:
                     break
         rest = second.tool
@@ -751,6 +756,10 @@ class Operator:
                 return
             yield self._act(goals, speed)
 
+    def _go(self, place: Vector, speed: float, within: float = ARRIVED_M) -> Script:
+        """Bring the first arm's hand to a place that does not move."""
+        yield from self.move(lambda: [place], speed, within)
+
     def wait(self, seconds: float) -> Script:
         """Keep the hands where they are."""
         here = [arm.tool for arm in self.world.arms]
@@ -772,7 +781,7 @@ class Operator:
         if arm.tool[2] < TABLE_Z + height - 0.01:
             target = arm.tool.copy()
             target[2] = TABLE_Z + height
-            yield from self.move(lambda: [target], self.manner.speed * 0.8, within=0.012)
+            yield from self._go(target, self.manner.speed * 0.8, within=0.012)
 
 
 def nearest(angle: float, period: float) -> float:

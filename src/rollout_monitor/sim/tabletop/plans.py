@@ -1,10 +1,10 @@
-"""Which takes a data set holds. Splits go by seed and by structure; they are fixed here and documented in docs/simulation.md.
+"""Which takes a data set holds. Splits go by seed and by structure; they are fixed here, see docs/simulation.md.
 
 A take's specification depends on its plan and its seed alone, so a longer run begins with the shorter one. Plans never
 share a random sequence: the plan's name is part of every seed.
 
-What training never shows: the arms `HELD_OUT_ARMS`; the can and the bowl; every long task of `HELD_OUT_STAGES`; the looks
-of range ``side``; the wordings `phrases.HELD_OUT`.
+What training never shows: the arms `HELD_OUT_ARMS`; the can and the bowl; every long task of `HELD_OUT_STAGES`; the
+looks of range ``side``; the wordings `phrases.HELD_OUT`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ def plan_takes(
         plan: a name of `PLANS`.
         count: how many.
         seed: the first.
-        task, mode, arm: keep these fixed instead of drawing them.
+        task: keep this task instead of drawing one.
+        mode: keep this mode where it fits the task.
+        arm: keep this arm; tasks of two arms keep theirs.
 
     Raises:
         InputError: nothing to make, no such plan or task, or a mode that does not fit the task.

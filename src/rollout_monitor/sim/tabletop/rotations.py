@@ -1,4 +1,4 @@
-"""Small rotations as plain arithmetic: called at every joint sample, where a general library costs more than the physics."""
+"""Small rotations as plain arithmetic: asked for at every joint sample, where a library costs more than the physics."""
 
 from __future__ import annotations
 

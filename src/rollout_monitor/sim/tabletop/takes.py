@@ -279,8 +279,8 @@ class _Watcher:
         self._world = world
         self.held = Held()
         self.events: list[Event] = []
-        self._gripped = np.zeros(len(OBJECTS), dtype=np.int8)
-        self._touching = np.zeros((len(OBJECTS), len(OBJECTS)), dtype=bool)
+        self._gripped: npt.NDArray[np.int8] = np.zeros(len(OBJECTS), dtype=np.int8)
+        self._touching: npt.NDArray[np.bool_] = np.zeros((len(OBJECTS), len(OBJECTS)), dtype=bool)
         self._falling: dict[str, tuple[int, float]] = {}
         self._shoved: dict[str, int] = {}
         self._bumped: set[int] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import logging
 import os
 import xml.etree.ElementTree as ET
@@ -362,7 +363,7 @@ def _document(arms: str, spec: ArmSpec) -> tuple[ET.Element, list[Any], list[flo
     from robosuite.models.world import MujocoWorldBase  # noqa: PLC0415
 
     if spec.robot == "Arx5":
-        import robosuite_models  # noqa: F401, PLC0415 - registers the arm
+        importlib.import_module("robosuite_models")  # registers the arm
     facings = [np.pi / 2, -np.pi / 2] if arms == TWO_ARMS else [0.0]
     document, robots = MujocoWorldBase(), []
     scene.furnish(document.root)
