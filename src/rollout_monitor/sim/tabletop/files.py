@@ -414,6 +414,55 @@ def rerender(
     return pictures
 
 
+def read_joints(folder: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The recorded joint states: stamps from the take's start, ns, (m,), and position and velocity (m, 2, joints).
+
+    Raises:
+        InputError: not a take's folder.
+    """
+    from mcap.reader import make_reader  # noqa: PLC0415 - only here
+
+    stamps, rows = [], []
+    (path,) = folder.glob("*.mcap")
+    with path.open("rb") as stream:
+        for _, _, message in make_reader(stream).iter_messages(topics=[f"{NAMESPACE}/joint_states"]):
+            state = _types().deserialize_cdr(message.data, JOINT_STATE)
+            stamps.append(state.header.stamp.sec * 1_000_000_000 + state.header.stamp.nanosec - START_NS)
+            rows.append((state.position, state.velocity))
+    if not rows:
+        raise InputError(f"{path} holds no joint state: generate the take again")
+    return np.array(stamps, dtype=np.int64), np.array(rows, dtype=np.float64)
+
+
+def project(truth: Truth, look: Look, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Where points of the world lie in the pictures of a stored take.
+
+    Args:
+        truth: the take.
+        look: where its cameras are.
+        points: metres, world frame, shape (n, k, 3); NaN for what is not there.
+
+    Returns:
+        Shape (n, views, k, 3): x and y from -1 (left, top) to 1 (right, bottom), and 1 where the point lies in front of
+        the camera and inside the picture, else 0 with x and y 0. What hides it plays no part.
+    """
+    world = shared_world(truth.row.arms, PICTURE)
+    world.lay_out(truth.layout)
+    world.dress(look)
+    out = np.zeros((len(points), len(VIEWS), points.shape[1], 3))
+    for row, qpos in enumerate(truth.qpos):
+        world.show(qpos.astype(np.float64))
+        for number, view in enumerate(VIEWS):
+            place, turn, half = world.camera_pose(view)
+            seen = (points[row] - place) @ turn  # x right, y up, looking along -z
+            with np.errstate(divide="ignore", invalid="ignore"):
+                flat = seen[:, :2] / (-seen[:, 2:] * half) * np.array([1.0, -1.0])
+            inside = (seen[:, 2] < 0) & (np.abs(flat) < 1.0).all(axis=1)
+            out[row, number, :, :2] = np.where(inside[:, None], flat, 0.0)
+            out[row, number, :, 2] = inside
+    return out
+
+
 # --- index ----------------------------------------------------------------------------------------------------------
 
 

@@ -222,14 +222,36 @@ def judge(task: Task | str, states: States, facts: SceneFacts) -> Judgement:
     Raises:
         InputError: the scene lacks something that the task names.
     """
+    meters = measure(task, states, facts)
+    return _in_order(meters.met, meters.shares)
+
+
+@dataclass(frozen=True)
+class Meters:
+    """Every goal of a task measured on its own at every moment: ``met`` (n, goals), ``shares`` of the way (n, goals)."""
+
+    met: npt.NDArray[np.bool_]
+    shares: FloatArray
+
+
+def measure(task: Task | str, states: States, facts: SceneFacts) -> Meters:
+    """What `judge` counts up; arguments and errors as there."""
     task = parse(task) if isinstance(task, str) else task
     missing = sorted(task.things - facts.present)
     if missing:
         raise InputError(f"task {task.key} cannot be judged: the scene has no {', '.join(missing)}")
     parts = [_Meter(goal, states, facts) for goal in task.goals]
-    met = np.stack([part.done() for part in parts], axis=1)
-    shares = np.stack([part.share() for part in parts], axis=1)
-    return _in_order(met, shares)
+    return Meters(np.stack([part.done() for part in parts], axis=1), np.stack([part.share() for part in parts], axis=1))
+
+
+def judge_path(meters: Meters, path: npt.NDArray[np.int64]) -> Judgement:
+    """True progress of moments in another order than they were recorded in, as if it had happened so.
+
+    Args:
+        meters: of the take as it was recorded.
+        path: which moments, in their new order, shape (t,).
+    """
+    return _in_order(meters.met[path], meters.shares[path])
 
 
 def _in_order(met: npt.NDArray[np.bool_], shares: FloatArray) -> Judgement:

@@ -348,6 +348,13 @@ class TableWorld:
         picture: RgbImage = self._renderer.render().copy()
         return picture
 
+    def camera_pose(self, view: str) -> tuple[FloatArray, FloatArray, float]:
+        """Where a camera is now (3,), its axes as columns (right, up, back) (3, 3), and the tangent of its half view."""
+        camera = self._wrist if view == "wrist" else self.model.camera(view).id
+        turn = self.data.cam_xmat[camera].reshape(3, 3)
+        half = float(np.tan(np.deg2rad(self.model.cam_fovy[camera]) / 2.0))
+        return self.data.cam_xpos[camera].copy(), turn.copy(), half
+
     def show(self, qpos: FloatArray) -> None:
         """Take up a stored pose, for pictures only."""
         self.data.qpos[:] = qpos
