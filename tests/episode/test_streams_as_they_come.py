@@ -222,6 +222,23 @@ def test_nan_is_counted_and_in_no_figure() -> None:
     assert report.motion.u_v == pytest.approx(truth.motion.u_v, rel=0.01)
 
 
+def test_arrays_that_are_empty_are_absent_and_nothing_else() -> None:
+    """iiwa_stack#156: velocity and effort are []; a message without positions gives nothing and is no error."""
+
+    def bare(stamp: int, t: float, what: tuple[object, ...]) -> list[tuple[int, tuple[object, ...]]]:
+        return [(stamp, (*what, (), ())), (stamp + 1, (what[0], ()))]
+
+    items, monitor, outputs = joints_by(Streams().build(), bare), engine(), []
+    for stamp, kind, what in items:
+        done = monitor.on_joints(stamp, *what) if kind == "joints" else feed_one(monitor, stamp, kind, what)  # type: ignore[arg-type]
+        outputs += done
+    (report,), truth = reports(outputs + monitor.finish()), run(Streams().build())
+    assert report.motion == truth.motion and report.joints is not None
+    assert (report.joints.malformed, report.joints.non_finite) == (0, 0)
+    assert report.joints.unusable == pytest.approx(report.joints.received / 2, abs=1)
+    assert not of_kind(report, EventKind.JOINTS_INVALID)
+
+
 def test_a_joint_that_leaves_the_stream_is_named() -> None:
     gone = joints_by(
         Streams().build(),
