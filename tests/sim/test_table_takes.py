@@ -1,0 +1,129 @@
+"""Takes at the simulated table; needs the extra [sim]."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+os.environ.setdefault("PYOPENGL_PLATFORM", "egl")
+pytest.importorskip("robosuite", reason="the extra [sim] is not installed (scripts/install_sim.sh)")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (scripts/install_sim.sh)")
+
+from rollout_monitor.errors import InputError
+from rollout_monitor.sim.tabletop.files import generate, read_index, read_pictures, read_truth, rerender
+from rollout_monitor.sim.tabletop.looks import draw_look
+from rollout_monitor.sim.tabletop.plans import plan_takes
+from rollout_monitor.sim.tabletop.takes import Take, TakeSpec, run
+
+
+def spec(task: str, mode: str = "success", seed: int = 3, arm: str = "ur5e") -> TakeSpec:
+    return plan_takes("val", 1, seed, task=task, mode=mode, arm=arm)[0]
+
+
+def fingerprint(take: Take) -> str:
+    digest = hashlib.sha256(take.qpos.tobytes() + take.joints.tobytes())
+    for pictures in take.pictures.values():
+        digest.update(b"".join(pictures))
+    return digest.hexdigest()
+
+
+def test_the_same_take_comes_out_whatever_ran_before() -> None:
+    first = run(spec("lift:red", "drop"), frame_rate_hz=1.0)
+    run(spec("on:blue:yellow", "slip", 4), frame_rate_hz=1.0, pictures=False)
+    second = run(spec("lift:red", "drop"), frame_rate_hz=1.0)
+    assert fingerprint(first) == fingerprint(second)
+    assert first.events == second.events
+    assert first.outcome == "failure"
+
+
+def test_a_success_rises_to_one_and_its_streams_keep_their_rates() -> None:
+    take = run(spec("on:red:green"), frame_rate_hz=2.0, pictures=False)
+    truth = take.truth
+    assert take.outcome == "success"
+    assert truth.progress[0] < 0.1
+    assert truth.progress[-1] == 1.0
+    assert truth.subtask.tolist()[-1] == 1
+    assert set(np.diff(take.joint_stamps_ns).tolist()) == {10_000_000}
+    assert set(np.diff(take.stamps_ns).tolist()) == {500_000_000}
+    assert take.joints.shape[1:] == (3, len(take.joint_names)) == (3, 7)
+    moved = np.diff(take.joints[:, 0, :6], axis=0) / 0.01
+    np.testing.assert_allclose(moved, take.joints[1:, 1, :6], atol=0.12)
+    kinds = [event.kind for event in take.events if event.what == "red"]
+    assert kinds.index("grasp") < kinds.index("release")
+    assert "drop" not in kinds
+
+
+def test_labels_come_from_the_state() -> None:
+    """The mode asks for a success; a hand that holds nothing ends in a failure all the same."""
+    dropped = run(spec("lift:red", "drop"), frame_rate_hz=5.0, pictures=False)
+    (fall,) = [event for event in dropped.events if event.kind == "drop"]
+    before = dropped.truth.progress[dropped.stamps_ns <= fall.begin_ns][-1]
+    after = dropped.truth.progress[dropped.stamps_ns >= fall.end_ns][0]
+    assert before - after > 0.2
+    renamed = replace(dropped, spec=replace(dropped.spec, mode="success"))
+    assert renamed.outcome == "failure"
+
+
+def test_wrong_order_and_wrong_object_are_seen() -> None:
+    task = "in:red:bin>on:blue:green"
+    mixed = run(spec(task, "wrong_order"), frame_rate_hz=2.0, pictures=False)
+    assert mixed.outcome == "failure"
+    assert mixed.truth.progress.max() <= 0.5
+    from rollout_monitor.sim.tabletop.goals import judge
+
+    assert judge("on:blue:green>in:red:bin", mixed.states, mixed.facts).done[-1]
+
+
+def test_two_arms_have_fourteen_joints() -> None:
+    take = run(spec("both:pot"), frame_rate_hz=2.0, pictures=False)
+    assert take.outcome == "success"
+    assert len(take.joint_names) == 14
+    assert {name[:6] for name in take.joint_names if name.startswith("robot")} == {"robot0", "robot1"}
+
+
+def test_generation_can_be_stopped_goes_on_and_can_be_drawn_again(tmp_path: Path) -> None:
+    specs = [spec("lift:red", "miss", 11), spec("open:drawer", "success", 12)]
+    generate(tmp_path, specs[:1], frame_rate_hz=1.0)
+    folder = tmp_path / "takes" / specs[0].id
+    stamp = (folder / "truth.npz").stat().st_mtime_ns
+    rows = generate(tmp_path, specs, frame_rate_hz=1.0)
+    assert (folder / "truth.npz").stat().st_mtime_ns == stamp
+    assert read_index(tmp_path) == rows
+    assert [row.outcome for row in rows] == ["failure", "success"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.parquet", "takes"]
+    with pytest.raises(InputError, match="another folder"):
+        generate(tmp_path, specs, frame_rate_hz=2.0)
+    with pytest.raises(InputError, match=r"7\.0 Hz"):
+        generate(tmp_path, specs, frame_rate_hz=7.0)
+    _check_drawn_again(tmp_path / "takes" / specs[1].id)
+
+
+def _check_drawn_again(folder: Path) -> None:
+    truth = read_truth(folder)
+    again = rerender(truth)
+    other = rerender(truth, draw_look(99), views=("front",), rows=np.array([0, 2]))
+    for view in ("front", "wrist"):
+        stored = read_pictures(folder, view)
+        assert len(stored) == len(again[view]) == truth.row.frames
+        for one, two in zip(stored, again[view], strict=True):
+            assert one.shape == two.shape == (224, 224, 3)
+            assert np.abs(one.astype(int) - two).mean() < 6.0, "more than JPEG loses"
+    assert len(other["front"]) == 2
+    assert np.abs(other["front"][0].astype(int) - again["front"][0]).mean() > 15.0
+
+
+def test_a_take_that_broke_says_what_to_do(tmp_path: Path) -> None:
+    folder = tmp_path / "takes" / "val-000001"
+    folder.mkdir(parents=True)
+    (folder / "take.json").write_text(json.dumps({"id": "val-000001"}), encoding="utf-8")
+    with pytest.raises(InputError, match="generate again"):
+        read_truth(folder)
+    with pytest.raises(InputError, match="--plan train"):
+        read_index(tmp_path)
