@@ -16,6 +16,13 @@ from rollout_monitor.frames import RgbImage
 SIDE = 224
 """Side of the square the network looks at, pixels."""
 
+CELLS = 14
+"""Cells of the grid along each side."""
+
+COLOURS = 12
+CHANNELS = 64 + COLOURS
+"""Channels of each cell: components of the network's middle, then the picture's own colours."""
+
 FloatArray = npt.NDArray[np.float32]
 
 
@@ -65,3 +72,9 @@ class Backbone:
         batch = np.stack([prepare(picture) for picture in pictures])
         pooled, grid = self._session.run(["pooled", "grid"], {"pictures": batch})
         return pooled, grid
+
+    def grid(self, pictures: Sequence[RgbImage]) -> FloatArray:
+        """Features of pictures of any size: (n, `CHANNELS`, `CELLS`, `CELLS`), float32."""
+        batch = np.stack([prepare(picture) for picture in pictures])
+        (grid,) = self._session.run(["grid"], {"pictures": batch})
+        return np.asarray(grid, dtype=np.float32)

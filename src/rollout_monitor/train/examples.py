@@ -1,0 +1,193 @@
+"""Simulated takes as training examples: features of every frame and view under several looks, cached; labels on demand.
+
+    <cache>/<take id>/look0.npy, look1.npy, ...   features, int8 in steps of `STEP`, (frames, 2, 76, 14, 14)
+    <cache>/<take id>/shown.npy                   where things are in each view, float16, (looks, frames, 2, things, 3)
+    <cache>/<take id>/joints.npy                  joint features of every frame, float32, (frames, joints)
+
+Look 0 is the recorded one; the others are drawn anew: other cameras, light and colours at a fraction of a take's cost.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rollout_monitor.frames import RgbImage
+from rollout_monitor.images import decode_compressed, encode_jpeg
+from rollout_monitor.prm.backbone import Backbone
+from rollout_monitor.prm.posture import FEATURES, posture
+from rollout_monitor.sim.tabletop.catalogue import FIXTURE_INDEX, FIXTURES, JOINTED, OBJECT_INDEX, OBJECTS
+from rollout_monitor.sim.tabletop.files import Truth, project, read_joints, read_pictures, read_truth, rerender
+from rollout_monitor.sim.tabletop.goals import Judgement, Meters, judge_path, measure, parse
+from rollout_monitor.sim.tabletop.looks import draw_look
+from rollout_monitor.sim.tabletop.phrases import draw_phrase
+from rollout_monitor.sim.tabletop.takes import JPEG_QUALITY
+from rollout_monitor.sim.tabletop.world import VIEWS
+
+STEP = 1.0 / 32.0
+"""Features are kept in steps of this size, -4 to 4."""
+
+BATCH = 16
+THINGS = len(OBJECTS) + len(FIXTURES) + 2
+"""Places kept per view: objects, fixtures, and the tools of up to two arms."""
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class Example:
+    """One take for training or measuring.
+
+    Args:
+        folder: the take's folder.
+        cache: its features' folder, made by `cache_take`.
+    """
+
+    def __init__(self, folder: Path, cache: Path) -> None:
+        self.truth: Truth = read_truth(folder)
+        self.row = self.truth.row
+        self._cache = cache
+        self._meters: dict[str, Meters] = {}
+        self.looks = len(list(cache.glob("look*.npy")))
+        self.joints: FloatArray = np.load(cache / "joints.npy")
+        self.has_joints = True
+
+    @property
+    def frames(self) -> int:
+        """How many frames."""
+        return len(self.truth.stamps_ns)
+
+    @cached_property
+    def _grids(self) -> list[npt.NDArray[np.int8]]:
+        return [np.load(self._cache / f"look{look}.npy", mmap_mode="r") for look in range(self.looks)]
+
+    @cached_property
+    def _shown(self) -> npt.NDArray[np.float16]:
+        shown: npt.NDArray[np.float16] = np.load(self._cache / "shown.npy", mmap_mode="r")
+        return shown
+
+    def draw_task(self, rng: np.random.Generator, other: float) -> str:
+        """The take's own task, or with probability ``other`` another one of its scene, similar ones first."""
+        options = self.row.alternatives
+        if not options or rng.random() >= other:
+            return self.row.task
+        # They are listed by likeness: the first are the ones that only the order of the words tells apart.
+        weights = np.geomspace(1.0, 0.3, len(options))
+        return options[int(rng.choice(len(options), p=weights / weights.sum()))]
+
+    def draw_text(self, rng: np.random.Generator, task: str) -> str:
+        """A training wording of a task."""
+        return draw_phrase(rng, task)
+
+    def judge(self, task: str, path: npt.NDArray[np.int64]) -> Judgement:
+        """True progress along a path of frames: what was undone on the way back counts as undone."""
+        if task not in self._meters:
+            self._meters[task] = measure(task, self.truth.states, self.truth.facts)
+        return judge_path(self._meters[task], path)
+
+    def grid(self, look: int, path: npt.NDArray[np.int64]) -> FloatArray:
+        """Features of some frames, float32, (t, 2, 76, 14, 14)."""
+        return self._grids[look][path].astype(np.float32) * np.float32(STEP)
+
+    def shown(self, look: int, task: str, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> FloatArray:
+        """Where the object in turn, its target and the tool are, (t, 2 views, 3, (x, y, seen)), pictures -1 to 1."""
+        goals = parse(task).goals
+        objects, targets, tools = [], [], []
+        for goal in goals:
+            objects.append(_place_of(goal.what))
+            targets.append(_place_of(goal.target or goal.what))
+            tools.append(len(OBJECTS) + len(FIXTURES))
+        turn = np.minimum(subtask, len(goals) - 1)
+        wanted = np.stack([np.array(part)[turn] for part in (objects, targets, tools)], axis=1)
+        every = self._shown[look][path].astype(np.float32)
+        return np.take_along_axis(every, wanted[:, None, :, None], axis=2)
+
+
+def _place_of(name: str) -> int:
+    return OBJECT_INDEX[name] if name in OBJECT_INDEX else len(OBJECTS) + FIXTURE_INDEX[name]
+
+
+def cache_take(folder: Path, cache: Path, backbone: Backbone, looks: int, kind: str = "train") -> None:
+    """Make a take's features unless they are there.
+
+    Args:
+        folder: the take's folder.
+        cache: folder of its features; whole where it exists.
+        backbone: makes the features.
+        looks: how many, the recorded one included.
+        kind: range of the looks that are drawn anew.
+    """
+    if (cache / f"look{looks - 1}.npy").is_file():
+        return
+    truth = read_truth(folder)
+    making = cache.with_name(f".{cache.name}.making")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    shown = []
+    for look in range(looks):
+        if look == 0:
+            chosen = draw_look(truth.row.look_seed, truth.row.look)
+            pictures = {view: read_pictures(folder, view) for view in VIEWS}
+        else:
+            chosen = draw_look(int(np.random.default_rng([truth.row.look_seed, look]).integers(2**31)), kind)
+            pictures = {view: [_through_jpeg(p) for p in drawn] for view, drawn in rerender(truth, chosen).items()}
+        grids = [_grid(backbone, pictures[view]) for view in VIEWS]
+        np.save(making / f"look{look}.npy", np.stack(grids, axis=1))
+        shown.append(_shown(truth, chosen))
+    np.save(making / "shown.npy", np.stack(shown))
+    np.save(making / "joints.npy", _joints(folder, truth))
+    shutil.rmtree(cache, ignore_errors=True)
+    making.rename(cache)
+
+
+def cache_all(
+    data: Path,
+    ids: Iterable[str],
+    cache: Path,
+    backbone: Backbone,
+    looks: int,
+    report: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Make the features of many takes; those that are there stay."""
+    for number, name in enumerate(ids, start=1):
+        cache_take(data / "takes" / name, cache / name, backbone, looks)
+        report(number)
+
+
+def _grid(backbone: Backbone, pictures: list[RgbImage]) -> npt.NDArray[np.int8]:
+    parts = [backbone.grid(pictures[start : start + BATCH]) for start in range(0, len(pictures), BATCH)]
+    steps: npt.NDArray[np.int8] = np.clip(np.rint(np.concatenate(parts) / STEP), -127, 127).astype(np.int8)
+    return steps
+
+
+def _through_jpeg(picture: RgbImage) -> RgbImage:
+    """What a recording would have kept of it."""
+    return decode_compressed("jpeg", encode_jpeg(picture, JPEG_QUALITY))
+
+
+def _joints(folder: Path, truth: Truth) -> FloatArray:
+    """Joint features at the frames' stamps."""
+    stamps, samples = read_joints(folder)
+    newest = np.clip(np.searchsorted(stamps, truth.stamps_ns, side="right") - 1, 0, len(stamps) - 1)
+    rows = [posture(samples[k, 0], samples[k, 1]) for k in newest]
+    out: FloatArray = np.stack(rows) if rows else np.zeros((0, FEATURES), dtype=np.float32)
+    return out
+
+
+def _shown(truth: Truth, look: Any) -> npt.NDArray[np.float16]:
+    """Where everything is in each view: (frames, 2, things, 3), x and y from -1 to 1, and whether it lies inside."""
+    states, facts = truth.states, truth.facts
+    count = len(states)
+    points = np.full((count, THINGS, 3), np.nan)
+    points[:, : len(OBJECTS)] = states.objects
+    points[:, len(OBJECTS) : len(OBJECTS) + len(FIXTURES)] = facts.fixtures
+    for number, name in enumerate(JOINTED):
+        points[:, len(OBJECTS) + FIXTURE_INDEX[name]] = states.grips[:, number]
+    tools = states.tools
+    points[:, -2], points[:, -1] = tools[:, 0], tools[:, min(1, tools.shape[1] - 1)]
+    return project(truth, look, points).astype(np.float16)

@@ -1,0 +1,153 @@
+"""Asks a trained network about cached takes and turns what it says into figures; nothing here trains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rollout_monitor.judges import measures
+from rollout_monitor.judges.bootstrap import Figure, Measure, bootstrap
+from rollout_monitor.judges.measures import Answers
+from rollout_monitor.judges.robopulse import context_dependent, trends
+from rollout_monitor.prm.embedded import summarise
+from rollout_monitor.prm.text import Vocabulary
+from rollout_monitor.sim.tabletop.files import Truth
+from rollout_monitor.train.examples import Example
+from rollout_monitor.train.network import Network
+
+SPEED_UNIT = 0.05
+"""Tool speeds of so many metres a second apart count as different motions when context is looked for."""
+
+SEE_ALL = (True, True, True)
+
+
+def ask(
+    network: Network,
+    vocabulary: Vocabulary,
+    example: Example,
+    *,
+    task: str | None = None,
+    text: str | None = None,
+    look: int = 0,
+    present: tuple[bool, bool, bool] = SEE_ALL,
+) -> Answers:
+    """The network's answers on one take.
+
+    Args:
+        network: trained.
+        vocabulary: its words.
+        example: the take.
+        task: another instruction of its scene than its own.
+        text: the words of the instruction; needed with ``task``.
+        look: which of the cached looks.
+        present: whether front camera, wrist camera and joints are there.
+    """
+    path = np.arange(example.frames)
+    judged = example.judge(task or example.row.task, path)
+    words, _ = vocabulary.encode(text or example.row.text)
+    seen = np.tile(np.array(present, dtype=np.float32), (1, example.frames, 1))
+    with torch.no_grad():
+        said, _ = network.head.over_time(
+            torch.from_numpy(example.grid(look, path))[None],
+            torch.from_numpy(seen),
+            torch.from_numpy(example.joints)[None],
+            network.text(torch.from_numpy(words)[None]),
+        )
+    rows = np.array([summarise(bins) for bins in said.progress[0].softmax(-1).numpy()])
+    return Answers(
+        rollout=example.row.id,
+        value=rows[:, 0],
+        lower=rows[:, 1],
+        upper=rows[:, 2],
+        success=said.success[0].sigmoid().numpy().astype(np.float64),
+        direction=said.direction[0].argmax(-1).numpy().astype(np.int64) - 1,
+        truth=judged.progress,
+        succeeded=bool(judged.done[-2:].all()),
+        drops=falls(example.truth),
+        group=f"{kinds(example.row.task)}",
+    )
+
+
+def kinds(task: str) -> str:
+    """The kinds of a task's goals, for example ``in>on``: what success rates are compared within."""
+    return ">".join(goal.split(":")[0] for goal in task.split(">"))
+
+
+def falls(truth: Truth) -> list[tuple[int, int]]:
+    """Frame intervals in which something fell."""
+    last = len(truth.stamps_ns) - 1
+    return [
+        (
+            int(np.searchsorted(truth.stamps_ns, event.begin_ns)),
+            min(last, int(np.searchsorted(truth.stamps_ns, event.end_ns))),
+        )
+        for event in truth.events
+        if event.kind == "drop"
+    ]
+
+
+def local_motion(truth: Truth) -> npt.NDArray[np.float64]:
+    """A moment without history or instruction: tool velocity and whether something is held, shape (n, 4)."""
+    tools: npt.NDArray[np.float64] = np.mean(truth.states.tools, axis=1)
+    seconds = 2.0 / truth.row.frame_rate_hz
+    padded = np.concatenate([tools[:1], tools[:1], tools])
+    velocity = (padded[2:] - padded[:-2]) / seconds / SPEED_UNIT
+    held = (truth.states.held > 0).any(axis=1).astype(np.float64)
+    return np.concatenate([velocity, 10.0 * held[:, None]], axis=1)
+
+
+def with_context(answers: Sequence[Answers], truths: Sequence[Truth]) -> list[Answers]:
+    """The same answers with the context-dependent moments marked, see `robopulse.context_dependent`."""
+    masks = context_dependent([local_motion(t) for t in truths], [trends(a.truth) for a in answers])
+    return [replace(answer, context=mask) for answer, mask in zip(answers, masks, strict=True)]
+
+
+QUALITIES: dict[str, Measure[Answers]] = {
+    "direction Macro-F1": measures.direction_f1("progress"),
+    "Falling F1": measures.direction_f1("progress", only=-1),
+    "context-dependent accuracy": measures.context_accuracy("progress"),
+    "direction Macro-F1, direction head": measures.direction_f1("direction"),
+    "Falling F1, direction head": measures.direction_f1("direction", only=-1),
+    "context-dependent accuracy, direction head": measures.context_accuracy("direction"),
+    "progress MAE": measures.MAE,
+    "Spearman": measures.SPEARMAN,
+    "coverage of the 90 % interval": measures.COVERAGE,
+    "success-rate error, points": measures.success_rate_error("progress"),
+    "success accuracy, by progress": measures.accuracy("progress"),
+    "success accuracy, by probability": measures.accuracy("probability"),
+    "success-rate error by probability, points": measures.success_rate_error("probability"),
+    "drops seen within 1 s": measures.DROPS_SEEN,
+}
+
+
+def qualities(
+    network: Network,
+    vocabulary: Vocabulary,
+    examples: Sequence[Example],
+    *,
+    look: int = 0,
+    present: tuple[bool, bool, bool] = SEE_ALL,
+    seed: int = 0,
+) -> dict[str, Figure]:
+    """Every figure on some takes: their own instructions, and for the last lines instructions they did not follow."""
+    own = [ask(network, vocabulary, example, look=look, present=present) for example in examples]
+    own = with_context(own, [example.truth for example in examples])
+    table = {name: bootstrap(measure, own) for name, measure in QUALITIES.items()}
+    rng = np.random.default_rng(seed)
+    others = []
+    for example, answer in zip(examples, own, strict=True):
+        if not answer.succeeded or not example.row.alternatives:
+            continue
+        task = example.row.alternatives[0]
+        others.append(
+            ask(network, vocabulary, example, task=task, text=example.draw_text(rng, task), look=look, present=present)
+        )
+    table["wrong instruction scored as success"] = bootstrap(measures.false_success("progress"), others)
+    table["wrong instruction scored as success, by probability"] = bootstrap(
+        measures.false_success("probability"), others
+    )
+    return table
