@@ -231,4 +231,6 @@ def test_alternatives_begin_with_swapped_roles_and_orders() -> None:
         assert 3 <= len(keys) <= 12
         assert len(set(keys)) == len(keys)
         assert "close:drawer" not in keys, "it is closed at the start: nothing is asked for"
-    assert {"right:red:green", "left:green:red"} <= {task.key for task in similar(parse("left:red:green"), scene.present)}
+    assert {"right:red:green", "left:green:red"} <= {
+        task.key for task in similar(parse("left:red:green"), scene.present)
+    }

@@ -14,7 +14,16 @@ from rollout_monitor.sim.tabletop.goals import KINDS, parse
 from rollout_monitor.sim.tabletop.layouts import draw_layout
 from rollout_monitor.sim.tabletop.looks import draw_look
 from rollout_monitor.sim.tabletop.operator import MODES, modes_of
-from rollout_monitor.sim.tabletop.phrases import COMMANDS, HELD_OUT, HELD_OUT_JOINS, JOINS, WISHES, draw_phrase, phrases, plain
+from rollout_monitor.sim.tabletop.phrases import (
+    COMMANDS,
+    HELD_OUT,
+    HELD_OUT_JOINS,
+    JOINS,
+    WISHES,
+    draw_phrase,
+    phrases,
+    plain,
+)
 from rollout_monitor.sim.tabletop.plans import (
     HELD_OUT_ARMS,
     HELD_OUT_STAGES,

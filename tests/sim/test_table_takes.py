@@ -18,6 +18,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (scripts/install
 
 from rollout_monitor.errors import InputError
 from rollout_monitor.sim.tabletop.files import generate, read_index, read_pictures, read_truth, rerender
+from rollout_monitor.sim.tabletop.goals import judge
 from rollout_monitor.sim.tabletop.looks import draw_look
 from rollout_monitor.sim.tabletop.plans import plan_takes
 from rollout_monitor.sim.tabletop.takes import Take, TakeSpec, run
@@ -76,8 +77,6 @@ def test_wrong_order_and_wrong_object_are_seen() -> None:
     mixed = run(spec(task, "wrong_order"), frame_rate_hz=2.0, pictures=False)
     assert mixed.outcome == "failure"
     assert mixed.truth.progress.max() <= 0.5
-    from rollout_monitor.sim.tabletop.goals import judge
-
     assert judge("on:blue:green>in:red:bin", mixed.states, mixed.facts).done[-1]
 
 

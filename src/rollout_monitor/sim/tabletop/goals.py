@@ -228,7 +228,7 @@ def judge(task: Task | str, states: States, facts: SceneFacts) -> Judgement:
 
 @dataclass(frozen=True)
 class Meters:
-    """Every goal of a task measured on its own at every moment: ``met`` (n, goals), ``shares`` of the way (n, goals)."""
+    """Every goal of a task measured on its own: ``met`` and the ``shares`` of its way, both (n, goals)."""
 
     met: npt.NDArray[np.bool_]
     shares: FloatArray

@@ -349,7 +349,7 @@ class TableWorld:
         return picture
 
     def camera_pose(self, view: str) -> tuple[FloatArray, FloatArray, float]:
-        """Where a camera is now (3,), its axes as columns (right, up, back) (3, 3), and the tangent of its half view."""
+        """Where a camera is now (3,), its axes right, up, back as columns (3, 3), and the tangent of half its view."""
         camera = self._wrist if view == "wrist" else self.model.camera(view).id
         turn = self.data.cam_xmat[camera].reshape(3, 3)
         half = float(np.tan(np.deg2rad(self.model.cam_fovy[camera]) / 2.0))
@@ -370,7 +370,12 @@ def _document(arms: str, spec: ArmSpec) -> tuple[ET.Element, list[Any], list[flo
     from robosuite.models.world import MujocoWorldBase  # noqa: PLC0415
 
     if spec.robot == "Arx5":
-        importlib.import_module("robosuite_models")  # registers the arm
+        try:
+            importlib.import_module("robosuite_models")  # registers the arm
+        except ImportError as error:
+            raise RolloutMonitorError(
+                f"the arm ARX5 needs robosuite_models ({error}); run scripts/install_sim.sh"
+            ) from error
     facings = [np.pi / 2, -np.pi / 2] if arms == TWO_ARMS else [0.0]
     document, robots = MujocoWorldBase(), []
     scene.furnish(document.root)
