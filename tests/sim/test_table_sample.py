@@ -13,6 +13,7 @@ import pytest
 
 from rollout_monitor.errors import InputError
 from rollout_monitor.records import Boundary
+from rollout_monitor.sim.progress import Trend
 from rollout_monitor.sim.tabletop.files import read_pictures, read_row, read_truth
 from rollout_monitor.store.bags import open_bag
 from rollout_monitor.store.messages import ImageItem, JointItem, MarkerItem
@@ -36,7 +37,11 @@ def test_the_truth_reads_and_judges_any_instruction_of_the_scene() -> None:
         assert not other.done[0]
     with pytest.raises(InputError, match="the scene has no"):
         truth.judge("lift:can")
-    assert [event.kind for event in truth.events if event.what == "green"].count("drop") == 1
+    (fall,) = [event for event in truth.events if event.kind == "drop"]
+    assert fall.what == "green"
+    assert any(begin <= fall.end_ns and fall.begin_ns <= end for begin, end in truth.intervals(Trend.FALLING))
+    assert truth.intervals(Trend.RISING)[0][1] <= fall.end_ns
+    assert set(truth.directions().tolist()) == {-1, 0, 1}
 
 
 def test_pictures_are_as_many_as_states() -> None:

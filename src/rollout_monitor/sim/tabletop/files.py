@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from rollout_monitor.errors import InputError, RolloutMonitorError
 from rollout_monitor.frames import RgbImage
+from rollout_monitor.sim.progress import Trend, intervals, trends
 from rollout_monitor.sim.tabletop.alternatives import alternatives
 from rollout_monitor.sim.tabletop.goals import Judgement, SceneFacts, States, judge
 from rollout_monitor.sim.tabletop.looks import Look, draw_look
@@ -98,6 +99,16 @@ class Truth:
     def judge(self, task: str | None = None) -> Judgement:
         """Ground truth under the take's own instruction or another one of its scene."""
         return judge(task or self.row.task, self.states, self.facts)
+
+    def directions(self, task: str | None = None) -> npt.NDArray[np.int64]:
+        """Falling (-1), flat (0) or rising (1) at every frame, by `sim.progress.trends`; int64 (n,)."""
+        return trends(self.judge(task).progress)
+
+    def intervals(self, wanted: Trend, task: str | None = None) -> list[tuple[int, int]]:
+        """Runs of one direction, from the last frame before it to its last frame, in ns from the take's start."""
+        stamps = self.stamps_ns.tolist()
+        runs = intervals(self.directions(task), wanted)
+        return [(stamps[max(begin - 1, 0)], stamps[end - 1]) for begin, end in runs]
 
 
 # --- making ---------------------------------------------------------------------------------------------------------
@@ -208,6 +219,7 @@ def _write_truth(path: Path, take: Take) -> None:
         "progress": truth.progress,
         "done": truth.done,
         "subtask": truth.subtask,
+        "direction": trends(truth.progress).astype(np.int8),
         "half": facts.half,
         "fixtures": facts.fixtures,
         "table_z": np.array(facts.table_z),
