@@ -58,7 +58,8 @@ class CameraWatch:
         self.offset = ClockOffset()
         self.offset_from = ""
         self.last_ns: int | None = None
-        self.received = self.bad = self.repeated = self.not_advancing = self.unstamped = self.stray = self.lost = 0
+        self.received = self.used = self.bad = self.repeated = 0
+        self.not_advancing = self.unstamped = self.stray = self.lost = 0
         self._frozen_since: int | None = None
         self._dark_since: int | None = None
         self._luminance: float | None = None
@@ -100,6 +101,7 @@ class CameraWatch:
                 return decode()
             except InputError:
                 self.bad += not told
+                self.used -= not told
                 told = True
                 raise
 
@@ -110,6 +112,7 @@ class CameraWatch:
         if self.last_ns is not None and frame.stamp_ns <= self.last_ns:
             self.not_advancing += 1
             return False
+        self.used += 1
         self.last_ns = frame.stamp_ns
         self._recent.append(frame.stamp_ns)
         if fingerprint == self._fingerprint:
@@ -154,7 +157,7 @@ class CameraWatch:
             camera=self.camera,
             stamp_ns=stream_ns,
             received=self.received,
-            used=self.received - self.bad - self.not_advancing - self.unstamped - self.stray,
+            used=self.used,
             bad=self.bad,
             repeated=self.repeated,
             not_advancing=self.not_advancing,
