@@ -324,6 +324,22 @@ class Robot:
 @example(  # a bag that loops with old stamps, twice
     [("start", 0.0, "a", "lift"), *[("stretch", 2.5, 100), ("clock", -3.0)] * 3, ("end", 0.0, "a", None)], [0.5, 1.0]
 )
+@example(  # stamps from other times, in each input and in between
+    [
+        ("start", 0.0, "a", "lift"),
+        *[
+            operation
+            for off in (3600.0, -3600.0, "zero", -0.01)
+            for operation in (
+                ("stretch", 1.0, 50),
+                ("image", off, "front", "broken", 1),
+                ("joints", off, ["elbow", "pan"], [0.0, 1.0], [], []),
+            )
+        ],
+        ("stretch", 1.0, 50),
+    ],
+    [0.5],
+)
 def test_a_broken_robot(operations: list[tuple[Any, ...]], answers: list[Any]) -> None:
     Robot(answers).run(operations)
 
