@@ -39,6 +39,12 @@ ARRIVED_M = 0.008
 PATIENCE_S = 4.0
 """A motion that has not arrived after this time is given up; the script goes on, as a person would."""
 
+HAULED = 0.05
+"""Share of its way within which a drawer or door counts as moved there."""
+
+LOST_M = 0.04
+"""A handle further than this from the grasp point has slipped away."""
+
 LOWEST_M = 0.014
 """Height of the grasp point above the table below which the fingers would scrape it."""
 
@@ -643,26 +649,35 @@ class Operator:
             yield from self._up(0.10)
 
     def _haul(self, goal: Goal, share: float) -> Script:
-        """Take the handle and move drawer or door by a share of its way."""
+        """Take the handle and move drawer or door by a share of its way; a handle that slipped away is taken again."""
         world, name = self.world, goal.what
-        yield from self._grab(goal)
-        full = JOINT_RANGE[name]
-        start = world.opening(name)
+        start, full = world.opening(name), JOINT_RANGE[name]
         end = start + share * ((full if goal.kind == "open" else 0.0) - start)
-        arm = world.arms[0]
-        height = arm.tool[2]
-        for _ in range(int(8.0 / TICK_S)):
-            now = world.opening(name)
-            if abs(end - now) < 0.05 * full or not np.isfinite(now):
+        for _ in range(3):
+            yield from self._grab(goal)
+            yield from self._drag(name, end)
+            if abs(end - world.opening(name)) < 2 * HAULED * full:
                 break
-            aim = arm.tool + self._along(name, np.sign(end - now)) * 0.06
-            # The hand follows the handle, a little ahead of it.
-            aim[:2] += 0.6 * (world.grip_of(name)[:2] - arm.tool[:2])
-            aim[2] = height
-            yield self._act([aim], self.manner.fine_speed)
+            yield from self._open()
+            yield from self._up(0.1)
         if share >= 1.0:
             yield from self._open()
             yield from self._up(0.1)
+
+    def _drag(self, name: str, end: float) -> Script:
+        """Move drawer or door with the handle in hand until it is open by ``end``, the handle is lost or time is up."""
+        world, arm = self.world, self.world.arms[0]
+        height = arm.tool[2]
+        for _ in range(int(8.0 / TICK_S)):
+            left = end - world.opening(name)
+            behind = world.grip_of(name)[:2] - arm.tool[:2]
+            if abs(left) < HAULED * JOINT_RANGE[name] or float(np.linalg.norm(behind)) > LOST_M:
+                return
+            aim = arm.tool + self._along(name, np.sign(left)) * 0.06
+            # The hand follows the handle, a little ahead of it.
+            aim[:2] += 0.6 * behind
+            aim[2] = height
+            yield self._act([aim], self.manner.fine_speed)
 
     def _along(self, name: str, sense: float) -> Vector:
         """Direction in which the handle moves when the fixture opens (sense 1) or closes (-1)."""

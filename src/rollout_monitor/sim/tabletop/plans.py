@@ -24,20 +24,22 @@ from rollout_monitor.sim.tabletop.world import TWO_ARMS
 
 TRAIN_ARMS: dict[str, float] = {"ur5e": 0.28, "panda": 0.28, "iiwa": 0.22, "sawyer": 0.22}
 HELD_OUT_ARMS: dict[str, float] = {"kinova3": 0.5, "arx5": 0.5}
-LEFT_OUT = frozenset({("sawyer", "open:door"), ("arx5", "peg")})
+LEFT_OUT = frozenset({("arx5", "peg")})
 """Pairs of arm and kind of goal that the operator does in fewer than 70 % of its takes."""
 
 STAGES: dict[str, float] = {
-    "in>on>zone": 0.25,
-    "on>zone": 0.2,
-    "in>on": 0.2,
-    "zone>in": 0.15,
-    "tower": 0.2,
+    "in>on>zone": 0.20,
+    "on>zone": 0.14,
+    "in>on": 0.14,
+    "zone>in": 0.12,
+    "left>zone": 0.12,
+    "in>left": 0.12,
+    "tower": 0.16,
 }
 HELD_OUT_STAGES: dict[str, float] = {"zone>on>in": 0.35, "left>in>on": 0.35, "on>in>left": 0.3}
 FAMILIES: dict[str, float] = {
     "lift": 0.10,
-    "on": 0.24,
+    "on": 0.20,
     "in": 0.14,
     "zone": 0.11,
     "beside": 0.12,
@@ -45,7 +47,7 @@ FAMILIES: dict[str, float] = {
     "jointed": 0.08,
     "both": 0.03,
     "give": 0.03,
-    "stages": 0.10,
+    "stages": 0.14,
 }
 NEAR_FAMILIES: dict[str, float] = {"lift_can": 0.4, "in_bowl": 0.4, "can_in": 0.2}
 
@@ -171,7 +173,8 @@ def _staged(rng: np.random.Generator, shares: dict[str, float], containers: tupl
         return f"on:{b}:{c}>on:{a}:{b}"
     box, zone = _one(rng, *containers), _one(rng, "white_zone", "black_zone")
     # In every order each cube keeps to one goal, and the base of a stack is not moved any more.
-    parts = {"in": f"in:{a}:{box}", "on": f"on:{b}:{c}", "zone": f"zone:{d}:{zone}", "left": f"left:{d}:{c}"}
+    beside = a if "zone" in stages else d
+    parts = {"in": f"in:{a}:{box}", "on": f"on:{b}:{c}", "zone": f"zone:{d}:{zone}", "left": f"left:{beside}:{c}"}
     return ">".join(parts[part] for part in stages.split(">"))
 
 

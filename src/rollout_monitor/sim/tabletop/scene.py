@@ -127,8 +127,7 @@ def _materials(asset: ET.Element) -> None:
     for place, names in TEXTURES.items():
         repeat = {"table": (2, 2), "floor": (4, 4), "walls": (3, 3)}[place]
         for name in names:
-            kind = "cube" if place == "table" else "2d"
-            add(asset, "texture", type=kind, name=f"{place}-{name}", file=str(folder / f"{name}.png"))
+            add(asset, "texture", type="2d", name=f"{place}-{name}", file=str(folder / f"{name}.png"))
             add(
                 asset,
                 "material",

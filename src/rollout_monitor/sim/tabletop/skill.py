@@ -50,19 +50,29 @@ def successes(arms: str, template: str, takes: int) -> int:
     return count
 
 
+def _written(template: str) -> str:
+    return template.format(a="A", b="B", c="C", d="D")
+
+
+def _chosen(templates: tuple[str, ...], wanted: list[str] | None) -> list[str]:
+    return [template for template in templates if not wanted or _written(template) in wanted]
+
+
 def main() -> int:
     """Print the table as Markdown, row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--takes", type=int, default=10, help="per pair of task and arm; default: %(default)s")
-    takes = parser.parse_args().takes
+    parser.add_argument("--task", action="append", help="only this row, with colours A, B, C, D; repeatable")
+    options = parser.parse_args()
+    takes = options.takes
     print(f"| task, {takes} takes each | {' | '.join(ARMS)} |")
     print("| --- |" + " --- |" * len(ARMS), flush=True)
-    for template in ONE_ARM:
-        print(f"| `{template.format(a='A', b='B', c='C', d='D')}` |", end="", flush=True)
+    for template in _chosen(ONE_ARM, options.task):
+        print(f"| `{_written(template)}` |", end="", flush=True)
         for arm in ARMS:
             print(f" {successes(arm, template, takes)} |", end="", flush=True)
         print()
-    for template in WITH_TWO:
+    for template in _chosen(WITH_TWO, options.task):
         count = successes(TWO_ARMS, template, takes)
         print(f"| `{template}` (two UR5e) | {count} |" + " |" * (len(ARMS) - 1), flush=True)
     return 0
