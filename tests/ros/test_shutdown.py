@@ -156,6 +156,23 @@ def test_asked_twice_the_recorder_waits_for_nobody_and_closes_its_bag(graph: Gra
     assert count_joints(folder) > 400
 
 
+def test_a_reader_that_hangs_does_not_hold_the_monitor_up(graph: Graph) -> None:
+    """It waits for those who have not got the report yet, but not for ever."""
+    stack = Stack(graph)
+    monitor, watch = stack.start_monitor(), graph.start("watch", namespace=NAMESPACE)
+    stack.wait_until_connected()
+    graph.until("the viewer", lambda: "watch" in graph.subscribers(f"{NAMESPACE}/rollout/reports"))
+    start = (f"{NAMESPACE}/rollout/start_episode", "rollout_monitor_msgs/srv/StartEpisode")
+    assert graph.call(*start, task="lift the red cube", episode_id="endless").success
+    watch.signal(signal.SIGSTOP)
+    try:
+        monitor.signal(signal.SIGINT)
+        assert monitor.wait(WITHIN_S) == 0
+    finally:
+        watch.signal(signal.SIGCONT)
+    assert is_reported(stack)
+
+
 DEAF = """
 import sys
 from rclpy.node import Node
