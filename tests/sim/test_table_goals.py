@@ -133,6 +133,19 @@ def test_the_same_take_under_swapped_roles_is_the_worst_state_of_the_other() -> 
     assert max(swapped[2:]) == 0.0
 
 
+@pytest.mark.parametrize("task", ["in:red:bin", "in:red:plate", "left:red:green", "right:red:green"])
+def test_coming_down_over_the_place_never_costs_progress(task: str) -> None:
+    story = Story()
+    x, y = FIXED.get(task.split(":")[2], PLACES["green"])
+    y += {"left": 0.075, "right": -0.075, "in": 0.0}[task[: task.index(":")]]
+    for height in np.arange(0.12, 0.0, -0.01):
+        story.hold("red", (x, y, TABLE + HALF + 0.006 * ("in" in task) + float(height)))
+    story.put("red", (x, y, TABLE + HALF + 0.006 * ("in" in task)))
+    values = story.judge(task)[1:]
+    assert values == sorted(values)
+    assert values[-1] == 1.0
+
+
 def test_another_target_and_another_side_are_told_apart() -> None:
     x, y = FIXED["bin"]
     story = Story().hold("red", (x, y, TABLE + 0.1)).put("red", (x, y, TABLE + HALF + 0.006))

@@ -92,6 +92,7 @@ def test_generation_can_be_stopped_goes_on_and_can_be_drawn_again(tmp_path: Path
     generate(tmp_path, specs[:1], frame_rate_hz=1.0)
     folder = tmp_path / "takes" / specs[0].id
     stamp = (folder / "truth.npz").stat().st_mtime_ns
+    (tmp_path / ".making-999999999").mkdir()  # as a killed process leaves it
     rows = generate(tmp_path, specs, frame_rate_hz=1.0)
     assert (folder / "truth.npz").stat().st_mtime_ns == stamp
     assert read_index(tmp_path) == rows

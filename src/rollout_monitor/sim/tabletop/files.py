@@ -45,6 +45,7 @@ from rollout_monitor.store.recording import EpisodeRecording
 START_NS = 1_700_000_000 * 1_000_000_000
 NAMESPACE = "/cell"
 TAKES, INDEX = "takes", "index.parquet"
+MAKING = ".making-"
 INDEX_EVERY = 100
 """The index is written anew after so many takes."""
 
@@ -143,6 +144,7 @@ def generate(
             f"camera rate {frame_rate_hz} Hz: it must be 20 Hz divided by a whole number (20, 10, 5, 4, ...)"
         )
     (out / TAKES).mkdir(parents=True, exist_ok=True)
+    _sweep(out)
     rows = []
     for row in _run(out, specs, frame_rate_hz, jobs):
         if row.frame_rate_hz != frame_rate_hz:
@@ -155,6 +157,13 @@ def generate(
             write_index(out)
     write_index(out)
     return rows
+
+
+def _sweep(out: Path) -> None:
+    """Remove what processes that are gone left half made."""
+    for left in out.glob(f"{MAKING}*"):
+        if not Path("/proc", left.name.removeprefix(MAKING)).exists():
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _run(out: Path, specs: list[TakeSpec], rate: float, jobs: int) -> Iterator[TakeRow]:
@@ -172,7 +181,7 @@ def make_take(out: Path, spec: TakeSpec, frame_rate_hz: float) -> TakeRow:
         return read_row(folder)
     take = run(spec, frame_rate_hz=frame_rate_hz)
     row = _row(take, frame_rate_hz)
-    making = out / f".making-{os.getpid()}"
+    making = out / f"{MAKING}{os.getpid()}"
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
     try:

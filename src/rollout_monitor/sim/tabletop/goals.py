@@ -11,7 +11,7 @@ Tasks of one arm that ask for something before its turn make no progress while t
 Progress of one goal (moving object M, target T; every term clipped to 0..1)
     lift:M          free 0.35 near; held 0.50 + 0.50 rise / 0.10 m. Done: held, rise >= 0.08 m
     on:M:T          M stacked on T                            } free 0.30 near; held 0.40 + 0.15 up + 0.30 up * over;
-    in:M:T          M in bin, bowl or on plate T              } held where it belongs 0.90; let go there and at rest 1
+    in:M:T          M in bin, bowl or on plate T              } where it belongs 0.90; let go there and at rest 1
     left:M:T right:M:T   M beside T, seen from the robot      } 0 while T is held, or rests on M
     peg:ring:peg    the ring around the peg                   }
     zone:M:T        M within the marked zone, not held: 0.25 near + 0.65 over; done 1
@@ -22,8 +22,8 @@ Progress of one goal (moving object M, target T; every term clipped to 0..1)
     free, another object held                                 0
 
 ``near`` = 1 - distance(tool, grip) / that distance at the start, the last 15 mm free; ``rise`` is M's height above
-where it lay; ``up`` = rise / height to clear T; ``over`` = 1 - horizontal distance to the place / that at the start. An
-object that left the table gives 0.
+where it lay; ``up`` = rise / height to clear T, and 1 over its place (but for a stack), where M has to come down again;
+``over`` = 1 - horizontal distance to the place / that at the start. An object that left the table gives 0.
 """
 
 from __future__ import annotations
@@ -61,6 +61,9 @@ LEVEL = 0.94
 """Smallest cosine of the pot's tilt: 20 degrees."""
 
 ALIGNED_M = 0.03
+LOW_M = 0.035
+"""Height above a target's surface up to which an object lies in it, tilted or on its way down the last bit."""
+
 FAR_M = 0.05
 """Shortest start distance used as a unit, so that an object lying very near does not make progress jump."""
 
@@ -332,10 +335,10 @@ class _Meter:
 
     def _place(self) -> FloatArray:
         free = np.where(self.other_held, 0.0, 0.30 * self._near(self.at, 0))
-        up = _unit(self.rise / self._clearance())
+        # Over its place the object has to come down again: that costs nothing.
+        up = np.maximum(_unit(self.rise / self._clearance()), self._settling())
         carried = 0.40 + 0.15 * up + 0.30 * up * self._over()
-        carried = np.where(self._in_place(), 0.90, carried)
-        value = np.where(self.held, carried, free)
+        value = np.where(self._in_place(), 0.90, np.where(self.held, carried, free))
         return np.where(self._blocked(), 0.0, value)
 
     def _both(self) -> FloatArray:
@@ -359,6 +362,14 @@ class _Meter:
         gap = np.linalg.norm((self.at - self._place_of())[:, :2], axis=1)
         free = INSIDE[self.goal.target] * 0.8 if self.goal.target in INSIDE else 0.0
         return _unit(1.0 - np.maximum(gap - free, 0.0) / max(float(gap[0]) - free, FAR_M))
+
+    def _settling(self) -> FloatArray:
+        """1 within the place as seen from above, falling to 0 over the same distance around it."""
+        if self.goal.kind == "on":
+            return np.zeros(len(self.at))  # a stack is higher than the way to it
+        gap = np.linalg.norm((self.at - self._place_of())[:, :2], axis=1)
+        size = INSIDE.get(str(self.goal.target), 0.015 if self.goal.kind == "peg" else 0.03)
+        return _unit((2.0 * size - gap) / size)
 
     def _place_of(self) -> FloatArray:
         """Where the object's centre shall be; shape (n, 3)."""
@@ -389,7 +400,7 @@ class _Meter:
             return inside & (np.abs(apart[:, 0]) < BESIDE_ACROSS_M) & (self.rise < 0.012)
         if kind == "peg":
             return np.asarray((gap < 0.02) & (self.rise < 0.5 * PEG_HEIGHT))
-        low = self.rise < FLOOR[target] + 0.02
+        low = self.rise < FLOOR[target] + LOW_M
         return np.asarray((gap < INSIDE[target]) & low)
 
     def _clearance(self) -> float:
