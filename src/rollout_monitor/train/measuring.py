@@ -92,11 +92,11 @@ def falls(truth: Truth) -> list[tuple[int, int]]:
 
 def local_motion(truth: Truth) -> npt.NDArray[np.float64]:
     """A moment without history or instruction: tool velocity and whether something is held, shape (n, 4)."""
-    tools = np.asarray(np.mean(truth.states.tools, axis=1))
+    tools = truth.states.tools.mean(axis=1)
     seconds = 2.0 / truth.row.frame_rate_hz
     padded = np.concatenate([tools[:1], tools[:1], tools])
     velocity = (padded[2:] - padded[:-2]) / seconds / SPEED_UNIT
-    held = (truth.states.held > 0).any(axis=1).astype(np.float64)
+    held = np.asarray((truth.states.held > 0).any(axis=1), dtype=np.float64)
     return np.concatenate([velocity, 10.0 * held[:, None]], axis=1)
 
 
