@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -196,3 +197,13 @@ def test_rotations_by_hand_agree_with_their_angle(angle: float) -> None:
     vector = rotation_vector(about_vertical(angle))
     assert abs(abs(vector[2]) - abs(angle)) < 1e-6
     assert np.allclose(vector[:2], 0.0, atol=1e-6)
+
+
+def test_the_docs_name_every_plan_mode_and_kind_of_goal(root: Path) -> None:
+    text = (root / "docs" / "simulation.md").read_text(encoding="utf-8")
+    for name in (*PLANS, *MODES):
+        assert f"`{name}`" in text, name
+    for kind in KINDS:
+        assert f"`{kind}:" in text, kind
+    for stages_of in (*STAGES, *HELD_OUT_STAGES):
+        assert stages_of in text, stages_of

@@ -72,6 +72,19 @@ def test_labels_come_from_the_state() -> None:
     assert renamed.outcome == "failure"
 
 
+@pytest.mark.parametrize("arm", ["ur5e", "panda"])
+def test_a_slip_takes_its_time_and_costs_progress(arm: str) -> None:
+    take = run(spec("in:red:bin", "slip", seed=5, arm=arm), frame_rate_hz=10.0, pictures=False)
+    falls = [event for event in take.events if event.kind in ("release", "drop") and event.what == "red"]
+    assert falls
+    row = int(np.searchsorted(take.stamps_ns, falls[0].begin_ns))
+    height = take.states.objects[:, 0, 2]
+    tool = take.states.tools[:, 0, 2]
+    hang = (tool - height)[max(0, row - 6) : row]
+    assert hang[-1] - hang[0] > 0.008, "it has to slide before it falls"
+    assert take.truth.progress[row - 7] > take.truth.progress[min(row + 5, len(tool) - 1)] + 0.2
+
+
 def test_wrong_order_and_wrong_object_are_seen() -> None:
     task = "in:red:bin>on:blue:green"
     mixed = run(spec(task, "wrong_order"), frame_rate_hz=2.0, pictures=False)

@@ -45,6 +45,9 @@ HAULED = 0.05
 LOST_M = 0.04
 """A handle further than this from the grasp point has slipped away."""
 
+SLIPPERY = 0.002
+"""Friction at which no gripper holds a thing."""
+
 LOWEST_M = 0.014
 """Height of the grasp point above the table below which the fingers would scrape it."""
 
@@ -125,10 +128,11 @@ class Aim:
 
 @dataclass(frozen=True)
 class Act:
-    """One tick: an aim per arm, and what a hand from outside does to an object."""
+    """One tick: an aim per arm; which object a hand from outside pushes (m/s), which one slides from the fingers."""
 
     aims: tuple[Aim, ...]
     shove: tuple[str, tuple[float, float]] | None = None
+    slides: str | None = None
 
 
 @dataclass(frozen=True)
@@ -291,12 +295,12 @@ class Operator:
             yield from self._do(goal)
             return True
         yield from self._part_way(goal)
-        self.world.set_friction(goal.what, float(self._rng.uniform(0.05, 0.14)))
+        self.world.set_friction(goal.what, SLIPPERY)
         here = [arm.tool for arm in self.world.arms]
         for _ in range(int(3.0 / TICK_S)):
             if not self._held.by(goal.what):
                 break
-            yield self._act(here, 0.05)
+            yield replace(self._act(here, 0.05), slides=goal.what)
         self.world.set_friction(goal.what, 1.0)
         yield from self.wait(0.4)
         if self.manner.goes_on:

@@ -230,6 +230,8 @@ class _Run:
                 hand.follow()
             if act.shove is not None:
                 world.push(*act.shove)
+            if act.slides is not None:
+                world.slow(act.slides)
             world.advance()
 
 
