@@ -1,4 +1,6 @@
-"""A simulated UR5e cell that makes real rollouts: physics, cameras, scripted experts and ground truth.
+"""Simulated cells that make real rollouts: physics, cameras, scripted experts and ground truth.
 
-Needs the extra [sim] (see ``scripts/install_sim.sh``). Nothing here is imported by the live monitor.
+`tabletop` makes data sets: many tasks, arms, looks and failures, see docs/simulation.md. `cell` is the one UR5e of the
+live demo, with its two cubes. Both need the extra [sim] (see ``scripts/install_sim.sh``); nothing here is imported by
+the live monitor.
 """
