@@ -38,6 +38,7 @@ class Story:
         self.held: str | None = None
         self.touching: set[frozenset[str]] = set()
         self.drawer = 0.0
+        self.speed = 0.0
         self.rows: list[States] = []
         self.keep()
 
@@ -57,7 +58,7 @@ class Story:
             States(
                 tools=self.tool[None, None].copy(),
                 objects=objects,
-                speeds=np.where(np.isnan(objects[..., 0]), np.nan, 0.0),
+                speeds=np.where(np.isnan(objects[..., 0]), np.nan, self.speed),
                 held=held,
                 touching=touching,
                 joints=joints,
@@ -185,6 +186,32 @@ def test_goals_count_in_the_order_of_the_text() -> None:
     # Undone and done again, now in its turn, it counts.
     other_way.hold("blue", (*FIXED["bin"], TABLE + 0.1)).put("blue", (*FIXED["bin"], TABLE + HALF))
     assert other_way.judge(task)[-1] == 1.0
+
+
+def test_a_knock_neither_costs_a_goal_nor_makes_an_early_one_count() -> None:
+    story = Story().stack("red", "green")
+    story.speed = 0.2
+    story.keep()
+    assert story.judge("on:red:green")[-1] == 1.0
+    falling = Story()
+    falling.speed = 0.2
+    falling.stack("red", "green")
+    assert falling.judge("on:red:green")[-1] == 0.9, "it has to come to rest first"
+    # The upper part of the tower comes first; moving both together does not undo it.
+    tower, task = Story().stack("red", "green"), "on:green:blue>on:red:green"
+    tower.speed = 0.2
+    tower.held = "green"
+    tower.keep()
+    tower.speed = 0.0
+    x, y, z = tower.at["blue"]
+    tower.at["red"] = np.array([x, y, z + 4 * HALF])
+    tower.touching |= {frozenset(("green", "blue")), frozenset(("red", "green"))}
+    tower.held = None
+    tower.at["green"] = np.array([x, y, z + 2 * HALF])
+    tower.keep()
+    assert tower.judge("on:green:blue")[-1] == tower.judge("on:red:green")[-1] == 1.0
+    assert tower.judge(task)[-1] == 0.5
+    assert tower.judge("on:red:green>on:green:blue")[-1] == 1.0
 
 
 def test_undoing_the_first_goal_costs_everything_after_it() -> None:

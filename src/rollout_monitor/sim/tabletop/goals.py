@@ -226,14 +226,21 @@ def judge(task: Task | str, states: States, facts: SceneFacts) -> Judgement:
         InputError: the scene lacks something that the task names.
     """
     meters = measure(task, states, facts)
-    return _in_order(meters.met, meters.shares)
+    return _in_order(meters)
 
 
 @dataclass(frozen=True)
 class Meters:
-    """Every goal of a task measured on its own: ``met`` and the ``shares`` of its way, both (n, goals)."""
+    """Every goal of a task measured on its own; all of shape (n, goals).
 
-    met: npt.NDArray[np.bool_]
+    Attributes:
+        met: it is reached: in its place, let go, at rest.
+        kept: once reached it still counts: in its place and not held, whether it is at rest or was just knocked.
+        shares: how far it is while it is not reached.
+    """
+
+    met: BoolArray
+    kept: BoolArray
     shares: FloatArray
 
 
@@ -244,7 +251,11 @@ def measure(task: Task | str, states: States, facts: SceneFacts) -> Meters:
     if missing:
         raise InputError(f"task {task.key} cannot be judged: the scene has no {', '.join(missing)}")
     parts = [_Meter(goal, states, facts) for goal in task.goals]
-    return Meters(np.stack([part.done() for part in parts], axis=1), np.stack([part.share() for part in parts], axis=1))
+    return Meters(
+        met=np.stack([part.done() for part in parts], axis=1),
+        kept=np.stack([part.kept() for part in parts], axis=1),
+        shares=np.stack([part.share() for part in parts], axis=1),
+    )
 
 
 def judge_path(meters: Meters, path: npt.NDArray[np.int64]) -> Judgement:
@@ -254,17 +265,17 @@ def judge_path(meters: Meters, path: npt.NDArray[np.int64]) -> Judgement:
         meters: of the take as it was recorded.
         path: which moments, in their new order, shape (t,).
     """
-    return _in_order(meters.met[path], meters.shares[path])
+    return _in_order(Meters(meters.met[path], meters.kept[path], meters.shares[path]))
 
 
-def _in_order(met: npt.NDArray[np.bool_], shares: FloatArray) -> Judgement:
+def _in_order(meters: Meters) -> Judgement:
     """Count goals done in order; one that was reached before its turn counts for nothing until it is undone."""
-    moments, count = met.shape
+    moments, count = meters.met.shape
     progress, subtask = np.zeros(moments), np.zeros(moments, dtype=np.int64)
     early = np.zeros(count, dtype=bool)
-    before = met[0].copy() if moments else early
+    before = meters.met[0].copy() if moments else early
     for row in range(moments):
-        now = met[row]
+        now = meters.met[row] | (before & meters.kept[row])
         turn = 0
         while turn < count and now[turn] and not early[turn]:
             turn += 1
@@ -273,7 +284,7 @@ def _in_order(met: npt.NDArray[np.bool_], shares: FloatArray) -> Judgement:
         newly[: turn + 1] = False
         early = (early | newly) & now
         subtask[row] = turn
-        share = 0.0 if turn == count or early[turn] else min(float(shares[row, turn]), 0.97)
+        share = 0.0 if turn == count or early[turn] else min(float(meters.shares[row, turn]), 0.97)
         progress[row] = (turn + share) / count
         before = now
     return Judgement(progress, subtask == count, subtask)
@@ -310,7 +321,13 @@ class _Meter:
         if kind == "give":
             return np.asarray((self.holders == 2) & (self.rise >= HANDED_M))
         still = self.states.speeds[:, self.me] < STILL_M_S
-        return self._in_place() & ~self.held & still & ~self.gone
+        return self.kept() & still
+
+    def kept(self) -> BoolArray:
+        """Whether the goal, once met, still counts as met."""
+        if self.goal.kind not in TARGETED:
+            return self.done()
+        return self._in_place() & ~self.held & ~self.gone
 
     def share(self) -> FloatArray:
         """Progress of the goal short of its end."""
