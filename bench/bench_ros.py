@@ -6,14 +6,22 @@ Run through scripts/ros_run. Uses the graph helper of the ROS tests; each part r
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import cv2
 import numpy as np
+from rosbags.highlevel import AnyReader
+from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.typesys import Stores, get_typestore
+
+from rollout_monitor.prm.files import models_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "ros"))
@@ -34,8 +42,42 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="length of the joint part")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        for part in (lambda graph: stamp_to_progress(graph, options.bag), lambda graph: joints(graph, options.seconds)):
+        larger = enlarged(options.bag, Path(folder) / "640x480", (640, 480))
+        model = at_rate(Path(folder) / "model", 10.0)
+        for part in (
+            lambda graph: stamp_to_progress(graph, options.bag, model),
+            lambda graph: stamp_to_progress(graph, larger, model),
+            lambda graph: joints(graph, options.seconds),
+        ):
             run(Path(folder), part)
+
+
+def at_rate(folder: Path, rate_hz: float) -> Path:
+    """The embedded model, asked at another rate than it was trained for: what it answers plays no part here."""
+    shutil.copytree(models_folder() / "embedded", folder)
+    description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    (folder / "model.json").write_text(json.dumps({**description, "rate_hz": rate_hz}), encoding="utf-8")
+    return folder
+
+
+def enlarged(bag: Path, out: Path, size: tuple[int, int]) -> Path:
+    """The same recording with its JPEG pictures drawn larger (width, height)."""
+    store = get_typestore(Stores.ROS2_JAZZY)
+    with AnyReader([bag]) as reader, Writer(out, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        copies = {
+            c.id: writer.add_connection(c.topic, c.msgtype, msgdef=c.msgdef.data, rihs01=c.digest)
+            for c in reader.connections
+        }
+        for connection, stamp_ns, raw in reader.messages():
+            data = raw
+            if connection.msgtype.endswith("/CompressedImage"):
+                message = store.deserialize_cdr(raw, connection.msgtype)
+                picture = cv2.imdecode(message.data, cv2.IMREAD_COLOR)
+                assert picture is not None
+                message.data = cv2.imencode(".jpg", cv2.resize(picture, size), [cv2.IMWRITE_JPEG_QUALITY, 85])[1]
+                data = bytes(store.serialize_cdr(message, connection.msgtype))
+            writer.write(copies[connection.id], stamp_ns, data)
+    return out
 
 
 def run(folder: Path, part: Callable[[Graph], None]) -> None:
@@ -47,9 +89,9 @@ def run(folder: Path, part: Callable[[Graph], None]) -> None:
         graph.close()
 
 
-def stamp_to_progress(graph: Graph, bag: Path) -> None:
+def stamp_to_progress(graph: Graph, bag: Path, model: Path) -> None:
     """Replay with stamps that begin now; compare each estimate's stamp with the moment it is received here."""
-    prm = graph.start("prm_node", namespace="/ur5e", camera_topics=CAMERAS)
+    prm = graph.start("prm_node", namespace="/ur5e", camera_topics=CAMERAS, model_path=model)
     graph.start("monitor_node", namespace="/ur5e", episodes=graph.folder / "e", camera_topic=CAMERAS[0])
     delays: list[float] = []
     inside: list[float] = []
@@ -68,7 +110,8 @@ def stamp_to_progress(graph: Graph, bag: Path) -> None:
         seen = len(heard.messages)
     share = (cpu_s(prm) - used) / (time.monotonic() - began_s)
     dropped = heard.messages[-1].dropped if heard.messages else 0
-    print(f"stamp to estimate received, {bag.name}: {quantiles(delays)}  ({len(delays)} estimates, {dropped} dropped)")
+    print(f"stamp to estimate received, two cameras, {bag.name}: {quantiles(delays)}")
+    print(f"  {len(delays)} estimates, {dropped} dropped")
     print(f"  of it frame arrival to estimate:       {quantiles(inside)}")
     print(f"  prm_node uses {100 * share:.0f} % of one core")
 
