@@ -24,7 +24,7 @@ from rollout_monitor.sim.tabletop.world import TWO_ARMS
 
 TRAIN_ARMS: dict[str, float] = {"ur5e": 0.28, "panda": 0.28, "iiwa": 0.22, "sawyer": 0.22}
 HELD_OUT_ARMS: dict[str, float] = {"kinova3": 0.5, "arx5": 0.5}
-LEFT_OUT = frozenset({("arx5", "peg")})
+LEFT_OUT = frozenset({("arx5", "peg"), ("arx5", "stages")})
 """Pairs of arm and kind of goal that the operator does in fewer than 70 % of its takes."""
 
 STAGES: dict[str, float] = {
@@ -148,8 +148,9 @@ def _plan_one(plan: str, seed: int, task: str | None, mode: str | None, arm: str
 
 
 def _kinds(key: str) -> set[str]:
-    """Kinds of goals, those about drawer and door with their name: ``open:door``."""
-    return {g.key if g.kind in ("open", "close") else g.kind for g in parse(key).goals}
+    """Kinds of goals, drawer and door by name (``open:door``), and ``stages`` where there is more than one."""
+    kinds = {g.key if g.kind in ("open", "close") else g.kind for g in parse(key).goals}
+    return kinds | ({"stages"} if ">" in key else set())
 
 
 def _draw(rng: np.random.Generator, shares: dict[str, float]) -> str:
