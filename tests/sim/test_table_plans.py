@@ -90,7 +90,7 @@ def test_training_shows_nothing_of_the_structural_tests() -> None:
     both = plan_takes("unseen_both", 60)
     assert {spec.arms for spec in both} == set(HELD_OUT_ARMS)
     assert not {spec.task for spec in both} & {spec.task for spec in TRAIN}
-    assert {spec.arms for spec in plan_takes("unseen_arm", 200)} == set(HELD_OUT_ARMS) | {"two_ur5e"}
+    assert {spec.arms for spec in plan_takes("unseen_arm", 200)} == set(HELD_OUT_ARMS)
 
 
 def test_pairs_that_the_operator_cannot_do_are_left_out() -> None:
