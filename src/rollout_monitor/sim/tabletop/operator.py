@@ -642,8 +642,9 @@ class Operator:
             side = np.array([-way[1], way[0]])
             for _ in range(int(6.0 / TICK_S)):
                 gap = target[:2] - world.place(name)[:2]
-                if float(gap @ way) < 0.006 or abs(float(gap @ side)) > 0.04 + 0.1 * (length > 0.2):
-                    break
+                ahead = float((world.place(name)[:2] - arm.tool[:2]) @ way)
+                if float(gap @ way) < 0.006 or abs(float(gap @ side)) > 0.04 + 0.1 * (length > 0.2) or ahead < 0.0:
+                    break  # there, off to the side, or climbed over
                 # Keep behind the cube: steer to its middle.
                 off = float((world.place(name)[:2] - arm.tool[:2]) @ side)
                 aim = np.array([*(arm.tool[:2] + 0.06 * way + 0.8 * off * side), TABLE_Z + 0.02])
