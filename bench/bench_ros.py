@@ -32,6 +32,7 @@ from rollout_monitor_nodes.common.conversions import time_to_msg as to_msg  # no
 from sensor_msgs.msg import JointState  # noqa: E402
 
 DOMAIN = 58
+PERIOD_S = 0.002
 CAMERAS = ["camera_front/color/image_raw", "camera_wrist/color/image_raw"]
 
 
@@ -48,6 +49,7 @@ def main() -> None:
             lambda graph: stamp_to_progress(graph, options.bag, model),
             lambda graph: stamp_to_progress(graph, larger, model),
             lambda graph: joints(graph, options.seconds),
+            lambda graph: bare(graph, options.seconds),
         ):
             run(Path(folder), part)
 
@@ -122,41 +124,53 @@ def joints(graph: Graph, seconds: float) -> None:
     curve.write_text("progress\n0.0\n0.0\n")
     prm = graph.start("prm_node", model="recorded", model_path=curve)
     heard = graph.listen("rollout/kinematics", "rollout_monitor_msgs/msg/Kinematics", "RECORDS")
-    arms = [graph.publisher("joint_states", "sensor_msgs/msg/JointState", "REPLAY") for _ in range(2)]
-    graph.until("prm_node's subscription", lambda: all(arm.get_subscription_count() == 1 for arm in arms))
-    names = [[f"{side}_joint_{number}" for number in range(7)] for side in ("left", "right")]
-    period_s, sent = 0.002, 0
-    began_s, used = time.monotonic(), cpu_s(prm)
-    stamp_ns = time.time_ns()
-    while time.monotonic() - began_s < seconds:
-        if time.monotonic() - began_s < sent * period_s:
-            time.sleep(0.0002)
-            continue
-        phase = 0.01 * sent + np.arange(7)
-        for arm, joint_names in zip(arms, names, strict=True):
-            msg = JointState(name=joint_names, position=np.sin(phase).tolist(), velocity=np.cos(phase).tolist())
-            msg.effort = [0.0] * 7
-            msg.header.stamp = to_msg(stamp_ns + round(sent * period_s * 1e9))
-            arm.publish(msg)
-        sent += 1
-    share = (cpu_s(prm) - used) / (time.monotonic() - began_s)
+    stamp_ns, sent, share = publish_joints(graph, prm, seconds)
     graph.until("the last kinematics", lambda: _received(heard.messages) >= 2 * sent - 120, 5.0)
-    lost = _lost(heard.messages, stamp_ns, period_s)
+    lost = _lost(heard.messages, stamp_ns)
     print(
         f"joint states of two arms at {sent / seconds:.0f} Hz each: {2 * sent} sent, {lost} lost as of the last summary"
     )
     print(f"  prm_node uses {100 * share:.0f} % of one core for reception, conversion and streaming kinematics")
 
 
+def bare(graph: Graph, seconds: float) -> None:
+    """The same into a process that receives and does nothing."""
+    process = graph.start_command("bare", [sys.executable, str(ROOT / "bench" / "bare_reception.py")])
+    _, _, share = publish_joints(graph, process, seconds)
+    print(f"  a subscriber that does nothing with them: {100 * share:.0f} %")
+
+
+def publish_joints(graph: Graph, receiver: Process, seconds: float) -> tuple[int, int, float]:
+    """Send both arms' states; first stamp, messages per arm, and the share of a core that the receiver used."""
+    arms = [graph.publisher("joint_states", "sensor_msgs/msg/JointState", "REPLAY") for _ in range(2)]
+    graph.until("the subscription", lambda: all(arm.get_subscription_count() == 1 for arm in arms))
+    names = [[f"{side}_joint_{number}" for number in range(7)] for side in ("left", "right")]
+    sent = 0
+    began_s, used = time.monotonic(), cpu_s(receiver)
+    stamp_ns = time.time_ns()
+    while time.monotonic() - began_s < seconds:
+        if time.monotonic() - began_s < sent * PERIOD_S:
+            time.sleep(0.0002)
+            continue
+        phase = 0.01 * sent + np.arange(7)
+        for arm, joint_names in zip(arms, names, strict=True):
+            msg = JointState(name=joint_names, position=np.sin(phase).tolist(), velocity=np.cos(phase).tolist())
+            msg.effort = (3.0 * np.sin(phase) + 0.1 * np.cos(37.0 * phase)).tolist()
+            msg.header.stamp = to_msg(stamp_ns + round(sent * PERIOD_S * 1e9))
+            arm.publish(msg)
+        sent += 1
+    return stamp_ns, sent, (cpu_s(receiver) - used) / (time.monotonic() - began_s)
+
+
 def _received(messages: list[object]) -> int:
     return int(messages[-1].health.received) if messages else 0  # type: ignore[attr-defined]
 
 
-def _lost(messages: list[object], first_ns: int, period_s: float) -> int:
+def _lost(messages: list[object], first_ns: int) -> int:
     """Messages up to the newest stamp that were not counted; one arm's last may still be on its way."""
     health = joint_health_from_msg(messages[-1].health)  # type: ignore[attr-defined]
     assert health.last_stamp_ns is not None
-    due = 2 * (round((health.last_stamp_ns - first_ns) / (period_s * 1e9)) + 1)
+    due = 2 * (round((health.last_stamp_ns - first_ns) / (PERIOD_S * 1e9)) + 1)
     return max(0, due - health.received - 1)
 
 
