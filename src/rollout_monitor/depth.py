@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rollout_monitor.errors import InputError
+from rollout_monitor.picture_files import PNG_MAGIC, check_png
 
 Samples = npt.NDArray[np.uint16]
 
 _HEADER = struct.Struct("<iff")
 _RVL_HEAD = struct.Struct("<II")  # columns, rows
 _PNG, _RVL = "png", "rvl"
-_PNG_MAGIC, _PNG_END = b"\x89PNG", b"IEND\xaeB`\x82"
 _ENCODINGS = ("16uc1", "mono16", "32fc1")
 _MOST_PIXELS = 1 << 26
 """A stream of a few bytes may claim any size; nothing larger than 8192x8192 is believed."""
@@ -45,12 +45,13 @@ def check_depth(format: str, payload: bytes) -> None:
     body = payload[_HEADER.size :]
     if codec == _RVL:
         _rvl_size(format, body)
-    elif not body.startswith(_PNG_MAGIC):
+    elif not body.startswith(PNG_MAGIC):
         raise InputError(f"compressed depth of format {format!r} holds no PNG: it starts {body[:4].hex(' ')}")
-    elif not body.rstrip(b"\0").endswith(_PNG_END):
-        raise InputError(
-            f"compressed depth of format {format!r} is cut short: {len(payload)} bytes without an end mark"
-        )
+    else:
+        try:
+            check_png(body)
+        except InputError as error:
+            raise InputError(f"compressed depth of format {format!r}, {len(payload)} bytes, {error}") from error
 
 
 def decode_depth(format: str, payload: bytes) -> npt.NDArray[np.float32]:

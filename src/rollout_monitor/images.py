@@ -18,6 +18,7 @@ import numpy.typing as npt
 from rollout_monitor.depth import check_depth, decode_depth, is_compressed_depth, png_samples
 from rollout_monitor.errors import InputError
 from rollout_monitor.frames import RgbImage
+from rollout_monitor.picture_files import JPEG_MAGIC, PNG_MAGIC, check_jpeg, check_png, decode_jpeg
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
@@ -136,47 +137,53 @@ def decode_compressed(format: str, data: Buffer) -> RgbImage:
             inside the file (compressed_image_transport reads it so); every other one is a picture as any viewer
             shows it. An orientation tag in the file is ignored. Depth, ``16UC1; png compressed`` and
             ``<encoding>; compressedDepth <codec>``, is drawn as :func:`decode_image` draws it.
-        data: the file's bytes; zero padding behind them is allowed.
+        data: the file's bytes; whatever stands behind the file's end is allowed.
 
     Raises:
-        InputError: none of these (video packets are named as such), or a file that is cut short.
+        InputError: none of these (video packets are named as such), or a file that is cut short or damaged, as far as
+            that can be seen: see :func:`rollout_monitor.picture_files.decode_jpeg`.
     """
     check_compressed(format, data)
     lowered = format.lower()
-    payload = np.frombuffer(data, dtype=np.uint8)
+    payload = np.frombuffer(data, dtype=np.uint8).tobytes()
     if is_compressed_depth(format):
-        return _gray(_depth(decode_depth(format, payload.tobytes())))
-    if lowered.startswith("16uc1") and (samples := png_samples(payload.tobytes())) is not None:
+        return _gray(_depth(decode_depth(format, payload)))
+    if lowered.startswith("16uc1") and (samples := png_samples(payload)) is not None:
         return _gray(_depth(samples.astype(np.float32) / np.float32(1000.0)))
-    flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
-    try:
-        picture = cv2.imdecode(payload, flags)
-    except cv2.error as error:
-        raise InputError(f"compressed image of format {format!r}, {payload.size} bytes: {error.err}") from error
-    if picture is None:
-        raise InputError(f"compressed image of format {format!r}, {payload.size} bytes, does not decode")
-    stored = lowered.partition("compressed")[2].strip()
-    if stored.startswith("rgb"):
-        return np.ascontiguousarray(picture, dtype=np.uint8)
-    return _converted(picture, cv2.COLOR_BGR2RGB)
+    picture = _jpeg(format, payload) if payload.startswith(JPEG_MAGIC) else _png(format, payload)
+    stored_as_rgb = lowered.partition("compressed")[2].strip().startswith("rgb")
+    return np.ascontiguousarray(picture[..., ::-1]) if stored_as_rgb else picture
 
 
 def check_compressed(format: str, data: Buffer) -> None:
-    """Refuse what can be seen to be unreadable without decoding it: another codec, a file without its end.
+    """Refuse what can be seen to be unreadable without decoding it: another codec, a file without its end, a PNG
+    with a wrong checksum.
 
     Raises:
         InputError: as :func:`decode_compressed`, which may find more.
     """
-    payload = np.frombuffer(data, dtype=np.uint8)
+    payload = np.frombuffer(data, dtype=np.uint8).tobytes()
     if is_compressed_depth(format):
-        check_depth(format, payload.tobytes())
+        check_depth(format, payload)
         return
     if any(codec in format.lower() for codec in _VIDEO_CODECS):
         raise InputError(
             f"compressed image of format {format!r} is video and is not decoded; choose a topic that carries "
             "jpeg or png"
         )
-    _refuse_cut_file(format, payload)
+    if not payload:
+        raise InputError(f"compressed image of format {format!r} is empty")
+    if payload.startswith(JPEG_MAGIC):
+        check = check_jpeg
+    elif payload.startswith(PNG_MAGIC):
+        check = check_png
+    else:
+        head = payload[:4].hex(" ")
+        raise InputError(f"compressed image of format {format!r} holds neither JPEG nor PNG: it starts {head}")
+    try:
+        check(payload)
+    except InputError as error:
+        raise _about(format, payload, error) from error
 
 
 def encode_jpeg(rgb: RgbImage, quality: int = JPEG_QUALITY) -> bytes:
@@ -244,26 +251,25 @@ def _tight_bytes(encoding: str, height: int, width: int, step: int, data: Buffer
     return tight
 
 
-def _refuse_cut_file(format: str, payload: npt.NDArray[np.uint8]) -> None:
-    """Raise where the file's own end mark is missing: the decoders would return a half-grey picture."""
-    head, tail = payload[:4].tobytes(), payload[-64:].tobytes().rstrip(b"\0")
-    if payload.size == 0:
-        raise InputError(f"compressed image of format {format!r} is empty")
-    if head.startswith(b"\xff\xd8"):
-        whole = b"\xff\xd9" in tail if tail else _ends_with(payload, b"\xff\xd9")
-    elif head == b"\x89PNG":
-        whole = b"IEND" in tail if tail else _ends_with(payload, b"IEND\xaeB`\x82")
-    else:
-        raise InputError(f"compressed image of format {format!r} holds neither JPEG nor PNG: it starts {head.hex(' ')}")
-    if not whole:
-        raise InputError(
-            f"compressed image of format {format!r} is cut short: {payload.size} bytes without an end mark"
-        )
+def _jpeg(format: str, payload: bytes) -> RgbImage:
+    try:
+        return decode_jpeg(payload)
+    except InputError as error:
+        raise _about(format, payload, error) from error
 
 
-def _ends_with(payload: npt.NDArray[np.uint8], mark: bytes) -> bool:
-    """Whether the bytes before long zero padding end with ``mark``."""
-    return payload.tobytes().rstrip(b"\0").endswith(mark)
+def _png(format: str, payload: bytes) -> RgbImage:
+    try:
+        picture = cv2.imdecode(np.frombuffer(payload, dtype=np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+    except cv2.error as error:
+        raise _about(format, payload, f"does not decode: {error.err}") from error
+    if picture is None:
+        raise _about(format, payload, "does not decode")
+    return _converted(picture, cv2.COLOR_BGR2RGB)
+
+
+def _about(format: str, payload: bytes, trouble: object) -> InputError:
+    return InputError(f"compressed image of format {format!r}, {len(payload)} bytes, {trouble}")
 
 
 def _depth(metres: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
