@@ -125,7 +125,8 @@ class JointHealth(Record):
     """What came in on the joint stream: since it began, or, in a report, within the episode.
 
     Every message is in exactly one class: ``received = used + not_advancing + malformed + unusable + unstamped +
-    stray``. ``non_finite`` counts joint values, not messages; ``lost`` counts what never arrived.
+    stray + implausible``. One that is doubtful is counted when those after it have shown what it was. ``non_finite``
+    counts joint values, not messages; ``lost`` counts what never arrived.
     """
 
     received: int = Field(default=0, ge=0, description="messages")
@@ -134,11 +135,16 @@ class JointHealth(Record):
     not_advancing: int = Field(default=0, ge=0, description="messages dropped because their stamp did not advance")
     malformed: int = Field(default=0, ge=0, description="messages whose arrays do not fit their names")
     unusable: int = Field(default=0, ge=0, description="messages without a finite position of a wanted joint")
-    unstamped: int = Field(default=0, ge=0, description="messages dropped because their stamp was zero among others")
+    unstamped: int = Field(default=0, ge=0, description="messages dropped because their stamp was zero")
     stray: int = Field(default=0, ge=0, description="messages dropped because their stamp was far from its neighbours")
+    implausible: int = Field(
+        default=0, ge=0, description="messages dropped because a joint cannot have been there and back"
+    )
+    implausible_joint: str = Field(default="", description="the joint that the newest of these is about")
     lost: int = Field(default=0, ge=0, description="messages that were lost on the way, as the middleware counts them")
     gaps: int = Field(default=0, ge=0, description="holes longer than the limit, left unfilled")
     clock_jumps: int = Field(default=0, ge=0, description="times the stamps went back")
+    clock_steps: int = Field(default=0, ge=0, description="times the stamps went back by less than counts as a jump")
     rate_hz: float | None = Field(default=None, description="median message rate over the last second of stamps")
     last_stamp_ns: int | None = None
     missing_since_ns: dict[str, int] = Field(
@@ -184,7 +190,8 @@ class CameraHealth(Record):
     """One camera stream, published on a change and at a fixed rate of stream time.
 
     Every frame is in exactly one class: ``received = used + bad + not_advancing + unstamped + stray``. A frame that
-    nobody decoded counts as used; one with a stamp far from the last is counted when the next one has come.
+    nobody decoded counts as used; the first one, and one with a stamp far from the last, is counted when the next one
+    has come.
     ``repeated`` frames are among the used and bad ones; ``lost`` ones never arrived.
     """
 
@@ -195,9 +202,10 @@ class CameraHealth(Record):
     bad: int = Field(default=0, ge=0, description="frames that could not be decoded")
     repeated: int = Field(default=0, ge=0, description="frames identical to the one before")
     not_advancing: int = Field(default=0, ge=0, description="frames dropped because their stamp did not advance")
-    unstamped: int = Field(default=0, ge=0, description="frames dropped because their stamp was zero among others")
+    unstamped: int = Field(default=0, ge=0, description="frames dropped because their stamp was zero")
     stray: int = Field(default=0, ge=0, description="frames dropped because their stamp was far from its neighbours")
     lost: int = Field(default=0, ge=0, description="frames that were lost on the way, as the middleware counts them")
+    clock_steps: int = Field(default=0, ge=0, description="times the stamps went back by less than counts as a jump")
     rate_hz: float | None = None
     last_frame_ns: int | None = Field(default=None, description="stamp of the newest frame")
     clock_offset_s: float | None = Field(

@@ -81,7 +81,8 @@ FIGURES = st.builds(
 JOINT_HEALTHS = st.builds(
     r.JointHealth,
     **dict.fromkeys(["received", "used", "non_finite", "not_advancing", "malformed", "gaps", "clock_jumps"], COUNTS),
-    **dict.fromkeys(["unusable", "unstamped", "stray", "lost"], COUNTS),
+    **dict.fromkeys(["unusable", "unstamped", "stray", "implausible", "clock_steps", "lost"], COUNTS),
+    implausible_joint=NAMES,
     missing_since_ns=st.dictionaries(NAMES, STAMPS, max_size=3),
     rate_hz=maybe(POSITIVE),
     last_stamp_ns=maybe(STAMPS),
@@ -109,6 +110,7 @@ CAMERAS = st.builds(
     camera=NAMES,
     stamp_ns=STAMPS,
     **dict.fromkeys(("received", "used", "bad", "repeated", "not_advancing", "unstamped", "stray", "lost"), COUNTS),
+    clock_steps=COUNTS,
     rate_hz=maybe(POSITIVE),
     clock_offset_s=maybe(FLOATS),
     offset_from=NAMES,

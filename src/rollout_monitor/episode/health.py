@@ -23,6 +23,8 @@ _COUNTS = (
     "lost",
     "gaps",
     "clock_jumps",
+    "clock_steps",
+    "implausible",
 )
 
 

@@ -235,9 +235,9 @@ def motion_from_msg(msg: ros.MotionFigures) -> MotionFigures:
 
 _JOINT_COUNTS = (
     *("received", "used", "non_finite", "not_advancing", "malformed", "unusable", "unstamped", "stray", "lost"),
-    *("gaps", "clock_jumps"),
+    *("implausible", "gaps", "clock_jumps", "clock_steps"),
 )
-_CAMERA_COUNTS = ("received", "used", "bad", "repeated", "not_advancing", "unstamped", "stray", "lost")
+_CAMERA_COUNTS = ("received", "used", "bad", "repeated", "not_advancing", "unstamped", "stray", "lost", "clock_steps")
 
 
 def joint_health_to_msg(health: JointHealth) -> ros.JointHealth:
@@ -248,6 +248,7 @@ def joint_health_to_msg(health: JointHealth) -> ros.JointHealth:
         last_stamp=_optional_time(health.last_stamp_ns),
         has_last_stamp=health.last_stamp_ns is not None,
         missing_joints=list(health.missing_since_ns),
+        implausible_joint=health.implausible_joint,
         missing_since=[time_to_msg(stamp) for stamp in health.missing_since_ns.values()],
     )
 
@@ -257,6 +258,7 @@ def joint_health_from_msg(msg: ros.JointHealth) -> JointHealth:
     return JointHealth(
         **{name: getattr(msg, name) for name in _JOINT_COUNTS},
         rate_hz=_maybe(msg.rate),
+        implausible_joint=msg.implausible_joint,
         last_stamp_ns=time_from_msg(msg.last_stamp) if msg.has_last_stamp else None,
         missing_since_ns=dict(
             zip(msg.missing_joints, (time_from_msg(stamp) for stamp in msg.missing_since), strict=True)
