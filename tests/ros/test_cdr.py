@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
 from hypothesis import given
@@ -55,9 +56,46 @@ def test_big_endian_messages_are_read_too() -> None:
     assert cdr.header_stamp_ns(cdr.with_header_stamp(raw, 5)) == 5
 
 
+DOUBLES = st.lists(st.floats(allow_nan=True), max_size=9)
+
+
+@given(st.lists(st.builds(lambda *a: a, HEADERS, st.lists(TEXTS, max_size=4), DOUBLES, DOUBLES, DOUBLES), max_size=12))
+def test_joint_states_of_any_publishers(
+    messages: list[tuple[Header, list[str], list[float], list[float], list[float]]],
+) -> None:
+    """One reader for all: what it remembers of one publisher does not leak into another's message."""
+    reader = cdr.JointReader()
+    for header, names, positions, velocities, efforts in messages:
+        msg = JointState(header=header, name=names, position=positions, velocity=velocities, effort=efforts)
+        joints = reader.read(serialize_message(msg))
+        assert (joints.stamp_ns, list(joints.names)) == (time_from_msg(header.stamp), names)
+        got = [joints.positions, joints.velocities, joints.efforts]
+        for read, sent in zip(got, (positions, velocities, efforts), strict=True):
+            assert np.array_equal(np.array(read, dtype=float), np.array(sent, dtype=float), equal_nan=True)
+
+
+def test_joint_names_of_one_publisher_are_made_once() -> None:
+    reader = cdr.JointReader()
+    raws = [serialize_message(JointState(name=["a", "b"], position=[float(k), 1.0])) for k in range(3)]
+    first, *others = [reader.read(raw) for raw in raws]
+    assert all(joints.names is first.names for joints in others)
+    assert [joints.positions[0] for joints in (first, *others)] == [0.0, 1.0, 2.0]
+
+
+@given(st.data())
+def test_a_joint_state_cut_anywhere_is_an_input_error(data: st.DataObject) -> None:
+    raw = serialize_message(JointState(name=["a", "bc"], position=[1.0, 2.0], velocity=[3.0], effort=[4.0, 5.0]))
+    reader = cdr.JointReader()
+    if data.draw(st.booleans()):
+        reader.read(raw)
+    end = data.draw(st.integers(0, len(raw) - 8))
+    with pytest.raises(InputError):
+        reader.read(raw[:end])
+
+
 @given(st.binary(max_size=60))
 def test_rubbish_is_an_input_error_and_nothing_else(raw: bytes) -> None:
-    for read in (cdr.read_image, cdr.read_compressed_image, cdr.header_stamp_ns):
+    for read in (cdr.read_image, cdr.read_compressed_image, cdr.header_stamp_ns, cdr.JointReader().read):
         try:
             read(raw)
         except InputError:

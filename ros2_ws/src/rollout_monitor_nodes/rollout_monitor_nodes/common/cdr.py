@@ -7,13 +7,18 @@ common_interfaces. Layout: 4 bytes of encapsulation, then the fields, each align
 from __future__ import annotations
 
 import struct
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rollout_monitor.errors import InputError
 
 ENCAPSULATION_BYTES = 4
 _NS = 1_000_000_000
 _ORDERS = {0x00: ">", 0x01: "<"}
+KNOWN_NAMES = 8
+"""So many publishers' joint names are remembered by a `JointReader`."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,17 @@ class RawCompressedImage:
     data: memoryview
 
 
+@dataclass(frozen=True)
+class RawJoints:
+    """The fields of a sensor_msgs/JointState; what a message leaves out is empty."""
+
+    stamp_ns: int
+    names: Sequence[str]
+    positions: Sequence[float]
+    velocities: Sequence[float]
+    efforts: Sequence[float]
+
+
 class _Reader:
     """Walks over the fields of one message."""
 
@@ -49,6 +65,11 @@ class _Reader:
         self._body = memoryview(raw)[ENCAPSULATION_BYTES:]
         self._order = _ORDERS[raw[1]]
         self._at = 0
+
+    @property
+    def at(self) -> int:
+        """How many bytes of the body were read."""
+        return self._at
 
     def number(self, code: str) -> int:
         size = struct.calcsize(code)
@@ -132,3 +153,76 @@ def read_compressed_image(raw: bytes) -> RawCompressedImage:
         format=reader.text(),
         data=reader.span(reader.number("I")),
     )
+
+
+class JointReader:
+    """Takes serialized sensor_msgs/JointState messages apart, at half the cost of a full deserialisation.
+
+    A publisher sends the same frame and names in every message: the bytes of those are remembered, and the strings are
+    not made again.
+    """
+
+    _STAMP_END = ENCAPSULATION_BYTES + 8
+
+    def __init__(self) -> None:
+        self._known: deque[tuple[bytes, list[str], str]] = deque(maxlen=KNOWN_NAMES)
+
+    def read(self, raw: bytes) -> RawJoints:
+        """Take one message apart.
+
+        Raises:
+            InputError: cut short or not CDR.
+        """
+        for known in self._known:
+            block, names, order = known
+            if raw.startswith(block, self._STAMP_END) and _ORDERS.get(raw[1]) == order and raw[0] == 0:
+                break
+        else:
+            block, names, order = self._learn(raw)
+        at = self._STAMP_END - ENCAPSULATION_BYTES + len(block)
+        body = memoryview(raw)[ENCAPSULATION_BYTES:]
+        try:
+            seconds, nanoseconds = _stamp(order).unpack_from(body, 0)
+            values = []
+            for _ in range(3):
+                at += -at % 4
+                (count,) = _count(order).unpack_from(body, at)
+                at += 4
+                if count > len(body) // 8:
+                    raise InputError(f"message is cut short: {count} numbers announced in {len(body)} bytes")
+                if count:
+                    at += -at % 8
+                    values.append(_doubles(order, count).unpack_from(body, at))
+                    at += 8 * count
+                else:
+                    values.append(())
+        except struct.error as error:
+            raise InputError(f"message is cut short: no field at byte {at}") from error
+        return RawJoints(seconds * _NS + nanoseconds, names, *values)
+
+    def _learn(self, raw: bytes) -> tuple[bytes, list[str], str]:
+        reader = _Reader(raw)
+        reader.stamp()
+        reader.text()
+        count = reader.number("I")
+        if count > len(raw):
+            raise InputError(f"message is cut short: {count} names announced in {len(raw)} bytes")
+        names = [reader.text() for _ in range(count)]
+        found = (raw[self._STAMP_END : ENCAPSULATION_BYTES + reader.at], names, _ORDERS[raw[1]])
+        self._known.append(found)
+        return found
+
+
+@lru_cache(maxsize=4)
+def _stamp(order: str) -> struct.Struct:
+    return struct.Struct(order + "iI")
+
+
+@lru_cache(maxsize=4)
+def _count(order: str) -> struct.Struct:
+    return struct.Struct(order + "I")
+
+
+@lru_cache(maxsize=256)
+def _doubles(order: str, count: int) -> struct.Struct:
+    return struct.Struct(f"{order}{count}d")
