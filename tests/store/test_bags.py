@@ -31,6 +31,7 @@ from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, W
 from rollout_monitor.errors import InputError
 from rollout_monitor.images import encode_jpeg
 from rollout_monitor.records import Boundary, Label
+from rollout_monitor.store import bags
 from rollout_monitor.store.bags import DamagedBagError, ImageItem, JointItem, MarkerItem, open_bag
 from rollout_monitor.store.messages import COMPRESSED_IMAGE, EPISODE, IMAGE, JOINT_STATE
 
@@ -491,3 +492,9 @@ def test_image_bytes_are_not_copied_per_item(tmp_path: Path) -> None:
     assert isinstance(item, ImageItem)
     np.testing.assert_array_equal(item.decode(), picture)
     np.testing.assert_array_equal(item.decode(), item.decode())
+
+
+def test_files_with_any_digits_in_their_names_are_put_in_order() -> None:
+    """A superscript is a digit to str.isdigit, and no number to int."""
+    names = ["run1²3_10.mcap", "run1²3_9.mcap", "run1²3_1.mcap"]
+    assert [file.name for file in bags._in_number_order(map(Path, names))] == names[::-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rollout_monitor.episode.monitor import Output
@@ -12,7 +13,7 @@ from rollout_monitor.errors import InputError
 from rollout_monitor.images import fingerprint
 from rollout_monitor.records import Boundary, EpisodeMarker, Label
 from rollout_monitor.store.bags import BagReader, DamagedBagError, ImageItem, JointItem, MarkerItem, StreamItem
-from rollout_monitor.store.takes_types import is_depth
+from rollout_monitor.store.takes_types import camera_name, is_depth, name_cameras
 from rollout_monitor.store.videos import read_video
 
 _IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
@@ -50,10 +51,10 @@ def choose_sources(bag: BagReader, cameras: Mapping[str, str], joints: str | Non
         if not images:
             raise InputError(f"{bag.path}: holds no image topic, and progress is judged from pictures")
         colour = [name for name in images if not is_depth(name)]
-        cameras = {_camera_name(name): name for name in sorted(colour or images, key=_camera_order)}
+        cameras = name_cameras(colour or images)
         notes.append("cameras found: " + ", ".join(f"{camera}={name}" for camera, name in cameras.items()))
-        if colour and (others := sorted(set(images) - set(colour))):
-            notes.append(f"not looked at without --camera: {', '.join(others)}")
+        if others := sorted(set(images) - set(cameras.values())):
+            notes.append(f"not looked at without --camera: {', '.join(map(partial(_left_out, cameras), others))}")
     states = by_type.get(_JOINT_TYPE, [])
     if joints is not None and joints not in states:
         raise InputError(f"{bag.path}: no JointState topic {joints!r}; there are: {_list(states)}")
@@ -138,18 +139,10 @@ def _feed(item: StreamItem, names: Mapping[str, str], monitor: RolloutMonitor) -
     return []
 
 
-def _camera_name(topic: str) -> str:
-    """A readable name: the first part of the topic that is not a stream's usual tail or a namespace."""
-    tails = {"image", "image_raw", "image_rect_raw", "color", "rgb", "compressed", "camera"}
-    parts = [part for part in topic.split("/") if part and part not in tails]
-    name = (parts[-1] if parts else "camera").removeprefix("camera_").removesuffix("_camera")
-    name = "".join(letter if letter.isalnum() else "_" for letter in name)
-    return name if name[:1].isalpha() else f"camera_{name}"
-
-
-def _camera_order(topic: str) -> tuple[bool, str]:
-    """Views from outside before views from the wrist: progress is read from the scene."""
-    return any(word in topic for word in ("wrist", "hand", "gripper")), topic
+def _left_out(cameras: Mapping[str, str], topic: str) -> str:
+    """A topic, and the one that was taken in its place where both would have the same name."""
+    taken = cameras.get(camera_name(topic))
+    return topic if taken is None or is_depth(topic) != is_depth(taken) else f"{topic} ({taken} has its name)"
 
 
 def _list(names: Iterable[str]) -> str:

@@ -306,6 +306,8 @@ def _layout_by_listing(folder: Path, note: str) -> _Layout:
 
 def _in_number_order(files: Iterable[Path]) -> list[Path]:
     def key(file: Path) -> list[tuple[bool, int, str]]:
-        return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", file.name)]
+        return [
+            (part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", file.name)
+        ]
 
     return sorted(files, key=key)
