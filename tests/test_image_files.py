@@ -75,13 +75,17 @@ def test_damage_that_cannot_be_seen_does_not_reach_the_terminal_either(capfd: py
     assert "extraneous bytes" in capfd.readouterr().err, "this file is one that libjpeg writes about"
 
 
-@settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 50), at=st.floats(0.2, 0.8), missing=st.integers(300, 1500))
-def test_any_hole_of_some_hundred_bytes_is_seen(seed: int, at: float, missing: int) -> None:
-    whole = jpeg(scene(seed))
-    begin = 623 + int(at * (len(whole) - 623 - missing - 2))
-    with pytest.raises(InputError, match="is damaged"):
-        decode_compressed("jpeg", whole[:begin] + whole[begin + missing :])
+def test_nearly_every_hole_of_some_hundred_bytes_is_seen() -> None:
+    """Not every one: behind a hole the codes are read out of step, and now and then they last to the end."""
+    rng, seen = np.random.default_rng(3), 0
+    for seed in range(200):
+        whole, missing = jpeg(scene(seed)), int(rng.integers(300, 1500))
+        begin = int(rng.integers(700, len(whole) - missing - 2))
+        try:
+            decode_compressed("jpeg", whole[:begin] + whole[begin + missing :])
+        except InputError as error:
+            seen += "is damaged" in str(error)
+    assert seen >= 190
 
 
 @pytest.mark.parametrize("behind", [b"\x01" * 100, b"camera metadata \xff\xd8 and more", bytes(500)])

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from rollout_monitor.errors import InputError
+from rollout_monitor.errors import InputError, quoted
 from rollout_monitor.picture_files import PNG_MAGIC, check_png
 
 Samples = npt.NDArray[np.uint16]
@@ -41,17 +41,17 @@ def check_depth(format: str, payload: bytes) -> None:
     """
     _, codec = _encoding_and_codec(format)
     if len(payload) <= _HEADER.size:
-        raise InputError(f"compressed depth of format {format!r} is cut short: {len(payload)} bytes")
+        raise InputError(f"compressed depth of format {quoted(format)} is cut short: {len(payload)} bytes")
     body = payload[_HEADER.size :]
     if codec == _RVL:
         _rvl_size(format, body)
     elif not body.startswith(PNG_MAGIC):
-        raise InputError(f"compressed depth of format {format!r} holds no PNG: it starts {body[:4].hex(' ')}")
+        raise InputError(f"compressed depth of format {quoted(format)} holds no PNG: it starts {body[:4].hex(' ')}")
     else:
         try:
             check_png(body)
         except InputError as error:
-            raise InputError(f"compressed depth of format {format!r}, {len(payload)} bytes, {error}") from error
+            raise InputError(f"compressed depth of format {quoted(format)}, {len(payload)} bytes, {error}") from error
 
 
 def decode_depth(format: str, payload: bytes) -> npt.NDArray[np.float32]:
@@ -92,24 +92,25 @@ def _encoding_and_codec(format: str) -> tuple[str, str]:
     encoding, _, rest = format.lower().partition(";")
     encoding, codec = encoding.strip(), rest.partition("compresseddepth")[2].strip() or _PNG
     if encoding not in _ENCODINGS or codec not in (_PNG, _RVL):
-        raise InputError(f"compressed depth of format {format!r} is not known; known are 16UC1 and 32FC1 as png or rvl")
+        said = f"compressed depth of format {quoted(format)} is not known"
+        raise InputError(f"{said}; known are 16UC1 and 32FC1 as png or rvl")
     return encoding, codec
 
 
 def _png(format: str, body: bytes) -> Samples:
     samples = png_samples(body)
     if samples is None:
-        raise InputError(f"compressed depth of format {format!r}, {len(body)} bytes, is no PNG of 16 bit gray")
+        raise InputError(f"compressed depth of format {quoted(format)}, {len(body)} bytes, is no PNG of 16 bit gray")
     return samples
 
 
 def _rvl_size(format: str, body: bytes) -> tuple[int, int]:
     """Rows and columns."""
     if len(body) < _RVL_HEAD.size:
-        raise InputError(f"compressed depth of format {format!r} is cut short: {len(body)} bytes behind the header")
+        raise InputError(f"compressed depth of format {quoted(format)} is cut short: {len(body)} bytes of stream")
     columns, rows = _RVL_HEAD.unpack_from(body)
     if not 0 < rows * columns <= _MOST_PIXELS:
-        raise InputError(f"compressed depth of format {format!r} claims {columns}x{rows} pixels")
+        raise InputError(f"compressed depth of format {quoted(format)} claims {columns}x{rows} pixels")
     return rows, columns
 
 
@@ -120,7 +121,7 @@ def _rvl(format: str, body: bytes) -> Samples:
     runs, used = _rvl_runs(numbers, rows * columns)
     measured = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
     if measured.size != rows * columns:
-        raise InputError(f"compressed depth of format {format!r}, {columns}x{rows}, is cut short or damaged")
+        raise InputError(f"compressed depth of format {quoted(format)}, {columns}x{rows}, is cut short or damaged")
     zigzag = np.delete(numbers[:used], _run_places(runs))
     samples = np.zeros(measured.size, dtype=np.uint16)
     samples[measured] = np.cumsum((zigzag >> 1) ^ -(zigzag & 1)).astype(np.uint16)  # differences wrap at 16 bits

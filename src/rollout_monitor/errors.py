@@ -17,3 +17,8 @@ class ModelError(RolloutMonitorError):
 
 class StoreError(RolloutMonitorError):
     """Something could not be kept or read back: names the path and what is still safe."""
+
+
+def quoted(text: str, most: int = 60) -> str:
+    """Text from outside as it may stand in a message: in quotes, escaped, and no longer than ``most`` characters."""
+    return repr(text if len(text) <= most else f"{text[:most]}...")

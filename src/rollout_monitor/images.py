@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rollout_monitor.depth import check_depth, decode_depth, is_compressed_depth, png_samples
-from rollout_monitor.errors import InputError
+from rollout_monitor.errors import InputError, quoted
 from rollout_monitor.frames import RgbImage
 from rollout_monitor.picture_files import JPEG_MAGIC, PNG_MAGIC, check_jpeg, check_png, decode_jpeg
 
@@ -168,18 +168,18 @@ def check_compressed(format: str, data: Buffer) -> None:
         return
     if any(codec in format.lower() for codec in _VIDEO_CODECS):
         raise InputError(
-            f"compressed image of format {format!r} is video and is not decoded; choose a topic that carries "
+            f"compressed image of format {quoted(format)} is video and is not decoded; choose a topic that carries "
             "jpeg or png"
         )
     if not payload:
-        raise InputError(f"compressed image of format {format!r} is empty")
+        raise InputError(f"compressed image of format {quoted(format)} is empty")
     if payload.startswith(JPEG_MAGIC):
         check = check_jpeg
     elif payload.startswith(PNG_MAGIC):
         check = check_png
     else:
         head = payload[:4].hex(" ")
-        raise InputError(f"compressed image of format {format!r} holds neither JPEG nor PNG: it starts {head}")
+        raise InputError(f"compressed image of format {quoted(format)} holds neither JPEG nor PNG: it starts {head}")
     try:
         check(payload)
     except InputError as error:
@@ -235,8 +235,10 @@ def _tight_bytes(encoding: str, height: int, width: int, step: int, data: Buffer
     """Bytes of a row without padding, once everything fits."""
     per_pixel = _BYTES_PER_PIXEL.get(encoding)
     if per_pixel is None:
-        raise InputError(f"image encoding {encoding!r} is not known; known are {', '.join(supported_encodings())}")
-    said = f"image of encoding {encoding!r}, {width}x{height}, step {step}"
+        raise InputError(
+            f"image encoding {quoted(encoding)} is not known; known are {', '.join(supported_encodings())}"
+        )
+    said = f"image of encoding {quoted(encoding)}, {width}x{height}, step {step}"
     smallest = _BAYER_MINIMUM if encoding.startswith("bayer_") else 1
     if not (smallest <= height <= _MAX_SIDE and smallest <= width <= _MAX_SIDE):
         raise InputError(f"{said}: width and height must be within {smallest}..{_MAX_SIDE}")
@@ -269,7 +271,7 @@ def _png(format: str, payload: bytes) -> RgbImage:
 
 
 def _about(format: str, payload: bytes, trouble: object) -> InputError:
-    return InputError(f"compressed image of format {format!r}, {len(payload)} bytes, {trouble}")
+    return InputError(f"compressed image of format {quoted(format)}, {len(payload)} bytes, {trouble}")
 
 
 def _depth(metres: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:

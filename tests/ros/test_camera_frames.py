@@ -183,19 +183,18 @@ def test_cv_bridge_is_not_asked_where_its_faults_would_show(bridge: FaultyBridge
     padded = message("yuv444", noise(COLUMNS * 3 + 1), COLUMNS * 3 + 1)
     cut = message("yuv444", noise(COLUMNS * 3)[:-1], COLUMNS * 3)
     swapped = message("16SC1", noise(COLUMNS * 2), COLUMNS * 2, big=True)
-    assert [reader.frame(sent) for sent in (padded, cut, swapped)] == [None] * 3
+    for sent in (padded, cut, swapped):
+        assert reader.frame(sent) is None
+        assert reader.reader.trouble.startswith(f"image encoding '{sent.encoding}' is not known")
     assert bridge.asked == []
-    assert [text.partition(";")[0] for text in reader.said] == [
-        "/cam: image encoding 'yuv444' is not known",
-        "/cam: image encoding '16SC1' is not known",
-    ]
+    assert [text.partition(";")[0] for text in reader.said] == ["/cam: image encoding 'yuv444' is not known"]
 
 
 def test_what_cv_bridge_cannot_convert_is_an_input_error(bridge: FaultyBridge) -> None:
     reader = Reader()
     frame = reader.frame(message("8SC3", noise(COLUMNS * 3), COLUMNS * 3))
     assert frame is not None
-    with pytest.raises(InputError, match="'8SC3': cv_bridge cannot convert it to rgb8: Unsupported conversion"):
+    with pytest.raises(InputError, match="'8SC3': cv_bridge cannot convert it to rgb8: 'Unsupported conversion"):
         frame.decode()
     assert reader.said[0].startswith("/cam: image encoding '8SC3'")
 
@@ -214,15 +213,59 @@ def test_trouble_is_said_once_per_topic_and_sort_with_a_count() -> None:
     now = [0.0]
     complaints = images.Complaints(said.append, lambda: now[0])
     for _ in range(10):
-        complaints.about("/front", "foo8", "encoding 'foo8' is unknown")
-    complaints.about("/wrist", "foo8", "encoding 'foo8' is unknown")
+        complaints.about("/front", "encoding 'foo8' is unknown")
+    complaints.about("/wrist", "encoding 'foo8' is unknown")
     now[0] = 6.0
-    complaints.about("/front", "foo8", "encoding 'foo8' is unknown")
+    complaints.about("/front", "encoding 'foo8' is unknown")
     assert said == [
         "/front: encoding 'foo8' is unknown",
         "/wrist: encoding 'foo8' is unknown",
         "/front: encoding 'foo8' is unknown (9 more since the last such line)",
     ]
+
+
+def test_an_encoding_of_its_own_for_every_frame_is_one_kind_of_trouble() -> None:
+    reader = Reader()
+    for seed in range(200):
+        encoding = "".join(chr(code) for code in np.random.default_rng(seed).integers(32, 127, 8))
+        reader.frame(Image(height=2, width=2, encoding=encoding, step=6, data=bytes(12)))
+        reader.frame(CompressedImage(format=encoding, data=bytes([seed, 255, 255, seed])))
+    assert [("is not known" in line, "neither JPEG nor PNG" in line) for line in reader.said] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_another_kind_of_trouble_with_the_same_encoding_is_told_at_once() -> None:
+    reader = Reader()
+    for _ in range(3):
+        reader.frame(Image(height=2, width=2, encoding="mono8", step=2, data=bytes(3)))
+        reader.frame(Image(height=0, width=0, encoding="mono8", step=0, data=b""))
+    assert len(reader.said) == 2
+    assert "the message has 3" in reader.said[0] and "must be within" in reader.said[1]
+
+
+def test_what_is_kept_of_troubles_is_bounded() -> None:
+    """Whatever the sentences are: those beyond the first few kinds share one line in five seconds."""
+    said: list[str] = []
+    now = [0.0]
+    complaints = images.Complaints(said.append, lambda: now[0])
+    for number in range(1000):
+        complaints.about("/front", "trouble " + "ab"[number % 2] * (number // 2))
+    assert len(said) == images.MOST_KINDS + 1
+    now[0] = 6.0
+    complaints.about("/front", "trouble of yet another kind")
+    assert said[-1].endswith(f"({1000 - images.MOST_KINDS - 2} more since the last such line)")
+
+
+@pytest.mark.parametrize("encoding", ["x" * 100_000, "new\nline", "\x1b[31mred"])
+def test_an_encoding_is_said_short_and_escaped(encoding: str) -> None:
+    reader = Reader()
+    reader.frame(Image(height=2, width=2, encoding=encoding, step=6, data=bytes(12)))
+    reader.frame(CompressedImage(format=encoding, data=b"GIF89a"))
+    assert len(reader.said) == 2
+    for line in (*reader.said, reader.reader.trouble):
+        assert line.isprintable() and len(line) < 600, line[:700]
 
 
 @pytest.mark.parametrize("topic", ["front/image_raw", "front/image_raw/compressed"])

@@ -7,6 +7,8 @@ is asked for encodings that the core does not know, and only for messages that i
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from rclpy.node import Node
 from rclpy.serialization import deserialize_message
 
 from rollout_monitor import images
-from rollout_monitor.errors import InputError
+from rollout_monitor.errors import InputError, quoted
 from rollout_monitor.frames import RgbImage
 from rollout_monitor_nodes.common.cdr import RawCompressedImage, RawImage, read_compressed_image, read_image
 from rollout_monitor_nodes.common.subscribe import Source
@@ -26,6 +28,11 @@ from rollout_monitor_nodes.common.types import import_type
 from rollout_monitor_nodes.interfaces import COMPRESSED, IMAGE
 
 COMPLAINT_PERIOD_S = 5.0
+MOST_KINDS = 8
+_OTHER = ""
+_PARTICULARS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\b[0-9a-f]{2}( [0-9a-f]{2})+\b|\d+""")
+"""Quoted names, bytes in hexadecimal, numbers."""
+
 CORE_ENCODINGS = frozenset(images.supported_encodings())
 
 
@@ -37,6 +44,8 @@ class CameraFrame:
     frame_id: str
     decode: Callable[[], RgbImage]
     fingerprint: bytes
+    encoding: str
+    """As the message says: a raw image's encoding, or the format of a compressed one."""
 
 
 def camera_sources(topic: str, transport: str) -> list[Source]:
@@ -52,23 +61,36 @@ def camera_sources(topic: str, transport: str) -> list[Source]:
 
 
 class Complaints:
-    """Says what is wrong with a topic's images, each sort of trouble once in five seconds, with a count."""
+    """Says what is wrong with a topic's images, each kind of trouble once in five seconds, with a count.
+
+    A kind is a sentence without its names and numbers: a camera that invents an encoding for every frame has one kind
+    of trouble. What is kept is bounded; kinds beyond the first ``MOST_KINDS`` of a topic are taken for one.
+    """
 
     def __init__(self, complain: Callable[[str], None], now_s: Callable[[], float] = time.monotonic) -> None:
         self._complain = complain
         self._now_s = now_s
-        self._said: dict[tuple[str, str], float] = {}
-        self._held_back: dict[tuple[str, str], int] = {}
+        self._topics: dict[str, dict[str, _Said]] = {}
 
-    def about(self, topic: str, encoding: str, trouble: str) -> None:
+    def about(self, topic: str, trouble: str) -> None:
         """Note one bad image; thread safe enough for counting."""
-        key, now = (topic, encoding), self._now_s()
-        if now - self._said.get(key, -COMPLAINT_PERIOD_S) < COMPLAINT_PERIOD_S:
-            self._held_back[key] = self._held_back.get(key, 0) + 1
+        kinds = self._topics.setdefault(topic, {})
+        kind = _PARTICULARS.sub("", trouble)
+        said = kinds.setdefault(kind if kind in kinds or len(kinds) < MOST_KINDS else _OTHER, _Said())
+        now = self._now_s()
+        if now - said.at_s < COMPLAINT_PERIOD_S:
+            said.held_back += 1
             return
-        self._said[key] = now
-        more = self._held_back.pop(key, 0)
+        more, said.at_s, said.held_back = said.held_back, now, 0
         self._complain(f"{topic}: {trouble}" + (f" ({more} more since the last such line)" if more else ""))
+
+
+@dataclass
+class _Said:
+    """When a kind of trouble was last told, and how often it came since."""
+
+    at_s: float = -math.inf
+    held_back: int = 0
 
 
 class FrameReader:
@@ -84,18 +106,13 @@ class FrameReader:
     def read(self, source: Source, raw: bytes) -> CameraFrame | None:
         """The frame in a message; None, after a complaint, where it is seen to be unreadable without decoding it."""
         topic = self._node.resolve_topic_name(source.topic)
-        encoding = source.type_name
         try:
             if source.type_name == COMPRESSED:
-                compressed = read_compressed_image(raw)
-                encoding = compressed.format
-                return self._compressed(topic, compressed)
-            image = read_image(raw)
-            encoding = image.encoding
-            return self._raw(topic, image, raw)
+                return self._compressed(topic, read_compressed_image(raw))
+            return self._raw(topic, read_image(raw), raw)
         except InputError as error:
             self.trouble = str(error)
-            self._complaints.about(topic, encoding, self.trouble)
+            self._complaints.about(topic, self.trouble)
             return None
 
     def _compressed(self, topic: str, image: RawCompressedImage) -> CameraFrame:
@@ -103,8 +120,9 @@ class FrameReader:
         return CameraFrame(
             stamp_ns=image.stamp_ns,
             frame_id=image.frame_id,
-            decode=self._complaining(topic, image.format, lambda: images.decode_compressed(image.format, image.data)),
+            decode=self._complaining(topic, lambda: images.decode_compressed(image.format, image.data)),
             fingerprint=images.fingerprint(image.data, image.format),
+            encoding=image.format,
         )
 
     def _raw(self, topic: str, image: RawImage, raw: bytes) -> CameraFrame:
@@ -118,16 +136,17 @@ class FrameReader:
         return CameraFrame(
             stamp_ns=image.stamp_ns,
             frame_id=image.frame_id,
-            decode=self._complaining(topic, image.encoding, decode),
+            decode=self._complaining(topic, decode),
             fingerprint=images.fingerprint(image.data, *shape, image.is_bigendian),
+            encoding=image.encoding,
         )
 
-    def _complaining(self, topic: str, encoding: str, decode: Callable[[], RgbImage]) -> Callable[[], RgbImage]:
+    def _complaining(self, topic: str, decode: Callable[[], RgbImage]) -> Callable[[], RgbImage]:
         def decode_or_complain() -> RgbImage:
             try:
                 return decode()
             except InputError as error:
-                self._complaints.about(topic, encoding, str(error))
+                self._complaints.about(topic, str(error))
                 raise
 
         return decode_or_complain
@@ -166,4 +185,5 @@ def _by_cv_bridge(bridge: Any, encoding: str, raw: bytes) -> RgbImage:
     try:
         return np.ascontiguousarray(bridge.imgmsg_to_cv2(message, "rgb8"), dtype=np.uint8)
     except Exception as error:  # CvBridgeError and whatever OpenCV raises
-        raise InputError(f"image encoding {encoding!r}: cv_bridge cannot convert it to rgb8: {error}") from error
+        why = quoted(str(error), 200)
+        raise InputError(f"image encoding {quoted(encoding)}: cv_bridge cannot convert it to rgb8: {why}") from error
