@@ -98,6 +98,32 @@ def test_a_healthy_graph_is_fine(profile: dict[str, str]) -> None:
             Level.ERROR,
             "several publishers: /a, /b",
         ),
+        (
+            topic("/t", CLOCK, first_stamp_ns=5, last_stamp_ns=5, backward_stamps=4),
+            Level.ERROR,
+            "the clock of /driver went back 4 times",
+        ),
+        (
+            topic("/t", CLOCK, first_stamp_ns=0, last_stamp_ns=100_000, span_s=5.0),
+            Level.ERROR,
+            "the clock of /driver crawls: 0.0001 s in 5.0 s",
+        ),
+        (
+            topic("/t", IMAGE, trouble="'jpeg' is damaged", looked_into=20, damaged=7),
+            Level.ERROR,
+            "7 of 20 frames looked into are damaged: 'jpeg' is damaged",
+        ),
+        (topic("/t", JOINTS, malformed=100), Level.ERROR, "100 of 100 messages are malformed"),
+        (topic("/t", JOINTS, malformed=3), Level.WARN, "3 of 100 messages are malformed"),
+        (topic("/t", JOINTS, not_finite=100), Level.ERROR, "100 of 100 messages hold positions that are no numbers"),
+        (topic("/t", IMAGE, received=3, repeated_frames=2), Level.NOTE, "too few frames to tell"),
+        (topic("/t", IMAGE, received=4, repeated_frames=3), Level.ERROR, "one picture again and again"),
+        (
+            topic("/t", IMAGE, encoding="16UC1", luminance=0.0, contrast=0.0, repeated_frames=99),
+            Level.ERROR,
+            "is empty: no pixel has a depth",
+        ),
+        (topic("/t", IMAGE, luminance=0.0, contrast=0.0, repeated_frames=99), Level.ERROR, "is dark"),
         (topic("/t", IMAGE, types=[IMAGE, "std_msgs/msg/String"]), Level.ERROR, "has several types"),
     ],
 )
@@ -119,6 +145,39 @@ def test_incompatible_qos_names_both_sides(profile: dict[str, str]) -> None:
     assert finding.what == (
         "/viewer asks for reliable and transient local, /cam offers best effort, volatile: nothing gets through"
     )
+
+
+@pytest.mark.parametrize(
+    ("offered", "asked", "said"),
+    [
+        ({}, {"deadline_ns": 10_000_000}, "/sub asks for a deadline of 10 ms, /pub offers no deadline"),
+        ({"deadline_ns": 20_000_000}, {"deadline_ns": 10_000_000}, "/pub offers a deadline of 20 ms"),
+        ({"deadline_ns": 10_000_000}, {"deadline_ns": 10_000_000}, None),
+        ({"deadline_ns": 10_000_000}, {}, None),
+        ({}, {"lease_ns": 500_000_000}, "/sub asks for a liveliness lease of 500 ms, /pub offers no liveliness lease"),
+        ({}, {"manual": True}, "/sub asks for liveliness told by topic, /pub offers automatic liveliness"),
+        ({"manual": True, "lease_ns": 1}, {"manual": True}, None),
+    ],
+)
+def test_deadline_and_liveliness_must_fit_too(
+    profile: dict[str, str], offered: dict[str, Any], asked: dict[str, Any], said: str | None
+) -> None:
+    ends = {"publishers": [end("/pub", IMAGE) | offered], "subscribers": [end("/sub", IMAGE) | asked]}
+    found = about(examine_graph(graph(*HEALTHY, topic("/t", IMAGE, **ends)), profile, NOW_NS), "/t")
+    assert [finding.level for finding in found] == ([] if said is None else [Level.ERROR])
+    assert said is None or said in found[0].what
+
+
+def test_a_camera_of_which_every_frame_is_damaged_is_not_called_fine(profile: dict[str, str]) -> None:
+    wrong = topic("/t", IMAGE, trouble="is damaged", looked_into=9, damaged=9, luminance=None, contrast=None)
+    found = [finding for finding in examine_graph(graph(*HEALTHY, wrong), profile, NOW_NS) if finding.subject == "/t"]
+    assert [finding.level for finding in found] == [Level.ERROR]
+
+
+@pytest.mark.parametrize("speed", [0.05, 1.0, 3.0])
+def test_a_slow_simulator_is_fine(profile: dict[str, str], speed: float) -> None:
+    clock = topic("/clock", CLOCK, first_stamp_ns=0, last_stamp_ns=int(4e9 * speed), span_s=4.0)
+    assert about(examine_graph(graph(*HEALTHY, clock), profile, NOW_NS), "/clock") == []
 
 
 @pytest.mark.parametrize("received", [0, 50])

@@ -64,6 +64,12 @@ WRONG = [
     ("camera", "camera_two", "/shared/image_raw"),
     ("camera", "shy_camera", "/quiet/image_raw"),
     ("viewer", "strict_viewer", "/quiet/image_raw", "reliable"),
+    ("camera", "idle_camera", "/idle/image_raw", "reliable"),
+    ("viewer", "hurried_viewer", "/idle/image_raw", "hurried"),
+    ("torn", "torn_camera", "/torn/image_raw/compressed"),
+    ("depth", "depth_camera", "/depth/image_rect_raw"),
+    ("joints", "bad_driver", "/bad/joint_states", "malformed"),
+    ("joints", "blind_driver", "/blind/joint_states", "blind"),
     ("joints", "driver", "/joint_states"),
     ("joints", "joint_state_publisher", "/joint_states"),
     ("clock", "stuck_simulator", "/clock", "stuck", "reliable"),
@@ -88,10 +94,20 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answer]:
         ("/shared/image_raw", "2 publishers (/camera_one, /camera_two)", "warning", "remap it to a topic of its own"),
         (
             "/quiet/image_raw",
-            "/strict_viewer asks for reliable, /shy_camera offers best effort, volatile: nothing gets through",
+            "/strict_viewer asks for reliable, /shy_camera offers best effort: nothing gets through",
             "error",
             "make the subscriber ask for less, or the publisher offer more",
         ),
+        (
+            "/idle/image_raw",
+            "/hurried_viewer asks for a deadline of 10 ms, /idle_camera offers no deadline: nothing gets through",
+            "error",
+            "make the subscriber ask for less, or the publisher offer more",
+        ),
+        ("/torn/image_raw/compressed", "frames looked into are damaged: ", "error", "check cable"),
+        ("/depth/image_rect_raw", "is empty: no pixel has a depth", "error", "projector"),
+        ("/bad/joint_states", "messages are malformed", "error", "mend the driver"),
+        ("/blind/joint_states", "messages hold positions that are no numbers", "error", "is an encoder dead?"),
         ("/joint_states", "2 publishers (/driver, /joint_state_publisher)", "warning", "stop it"),
         (
             "/clock",
@@ -108,7 +124,7 @@ def test_each_fault_is_named_with_what_to_do(answer: Answer, subject: str, words
 
 
 def test_nothing_else_is_complained_of(answer: Answer) -> None:
-    assert len(answer.troubles(about_topics=True)) == 6
+    assert len(answer.troubles(about_topics=True)) == 11
     assert answer.exit_code == 1
 
 
@@ -161,6 +177,16 @@ def test_simulated_time_without_a_clock_is_named(graph: Graph) -> None:
     found = ask(graph.domain).about("/clock", "nobody publishes the clock; /arm with use_sim_time stands still")
     assert found["level"] == "error"
     assert "set use_sim_time to false" in found["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("looping", "the clock of /simulator went back "), ("crawling", "the clock of /simulator crawls: ")],
+)
+def test_a_clock_that_moves_wrongly_is_named(graph: Graph, word: str, said: str) -> None:
+    talk(graph, "clock", "simulator", "/clock", word)
+    wait_for(graph, "simulator")
+    assert ask(graph.domain).about("/clock", said)["level"] == "error"
 
 
 def test_wrong_usage_is_exit_code_2(graph: Graph) -> None:

@@ -25,6 +25,13 @@ LOST_SHARE = 0.1
 _WITH_PROFILE = "start publisher and subscribers with config/fastdds_shm.xml (scripts/ros_run does)"
 
 FROZEN_SHARE = 0.9
+FEW_FRAMES = 3
+"""With no more frames, nothing is said of whether they change."""
+
+DEPTH_ENCODINGS = ("16uc1", "32fc1")
+CRAWLING = 0.01
+"""Seconds of the clock in a second; slow simulators reach 0.05."""
+
 DARK_LUMINANCE, DARK_CONTRAST = 16.0, 4.0
 OLD_S = 10.0
 _NS = 1e9
@@ -197,21 +204,33 @@ def _types(topic: Mapping[str, Any]) -> Iterator[Finding]:
 def _qos(topic: Mapping[str, Any]) -> Iterator[Finding]:
     for publisher in topic["publishers"]:
         for subscriber in topic["subscribers"]:
-            asked = [
-                words
-                for policy, words in (("reliable", "reliable"), ("transient_local", "transient local"))
-                if subscriber[policy] and not publisher[policy]
-            ]
-            if asked and publisher["type"] == subscriber["type"]:
-                offer = f"{'reliable' if publisher['reliable'] else 'best effort'}, "
-                offer += "transient local" if publisher["transient_local"] else "volatile"
+            if publisher["type"] != subscriber["type"]:
+                continue
+            terms = list(_unmet(publisher, subscriber))
+            if terms:
+                asked, offer = " and ".join(asked for asked, _ in terms), ", ".join(offered for _, offered in terms)
                 yield Finding(
                     Level.ERROR,
                     topic["name"],
-                    f"{subscriber['node']} asks for {' and '.join(asked)}, {publisher['node']} offers {offer}: "
-                    "nothing gets through",
+                    f"{subscriber['node']} asks for {asked}, {publisher['node']} offers {offer}: nothing gets through",
                     "make the subscriber ask for less, or the publisher offer more",
                 )
+
+
+def _unmet(publisher: Mapping[str, Any], subscriber: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a subscriber asks for and the publisher does not offer, and what it offers (DDS 1.4, 2.2.3)."""
+    for policy, asked, offered in (
+        ("reliable", "reliable", "best effort"),
+        ("transient_local", "transient local", "volatile"),
+        ("manual", "liveliness told by topic", "automatic liveliness"),
+    ):
+        if subscriber.get(policy) and not publisher.get(policy):
+            yield asked, offered
+    for term, words in (("deadline_ns", "deadline"), ("lease_ns", "liveliness lease")):
+        asked_ns, offered_ns = subscriber.get(term), publisher.get(term)
+        if asked_ns is not None and (offered_ns is None or offered_ns > asked_ns):
+            offer = f"no {words}" if offered_ns is None else f"a {words} of {offered_ns / 1e6:g} ms"
+            yield f"a {words} of {asked_ns / 1e6:g} ms", offer
 
 
 def _camera(topic: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -226,24 +245,46 @@ def _camera(topic: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Fi
             "stop one of them, or remap it to a topic of its own",
         )
     if topic["trouble"]:
-        bad = topic.get("unreadable", 0)
-        what = f"{bad} of {topic['received']} frames cannot be read: {topic['trouble']}" if bad else topic["trouble"]
-        yield Finding(Level.ERROR, name, what, "choose another encoding in the camera's driver")
+        yield _bad_frames(topic)
     if topic["received"] and topic["received"] == topic.get("unreadable"):
         return
     if topic["received"] == 0:
         yield _silent_camera(name, publishers, environ)
         return
-    said = f"{_rate(topic)}, up to {topic['largest_bytes'] / 1024:.0f} kB"
-    if topic["received"] > 3 and topic["repeated_frames"] >= FROZEN_SHARE * (topic["received"] - 1):
-        yield Finding(Level.ERROR, name, f"shows one picture again and again ({said})", "restart the camera's driver")
-    elif topic["luminance"] is not None and topic["luminance"] < DARK_LUMINANCE and topic["contrast"] < DARK_CONTRAST:
-        what = f"is dark (mean luma {topic['luminance']:.0f} of 255, {said})"
-        yield Finding(Level.ERROR, name, what, "lens cap, light, exposure")
-    else:
-        yield Finding(Level.OK, name, said)
+    if not topic.get("looked_into") or topic["looked_into"] > topic.get("damaged", 0):
+        yield _picture(topic)
     if any(not publisher["reliable"] for publisher in publishers):
         yield from _lost_images(topic, environ)
+
+
+def _bad_frames(topic: Mapping[str, Any]) -> Finding:
+    """Frames that are seen to be unreadable when they come, or that are damaged inside."""
+    bad, damaged, trouble = topic.get("unreadable", 0), topic.get("damaged", 0), topic["trouble"]
+    if damaged:
+        what = f"{damaged} of {topic['looked_into']} frames looked into are damaged: {trouble}"
+        return Finding(Level.ERROR, topic["name"], what, "check cable, USB bandwidth, network and the camera's driver")
+    what = f"{bad} of {topic['received']} frames cannot be read: {trouble}" if bad else trouble
+    return Finding(Level.ERROR, topic["name"], what, "choose another encoding in the camera's driver")
+
+
+def _picture(topic: Mapping[str, Any]) -> Finding:
+    """What the frames of a camera show."""
+    name, luminance = topic["name"], topic["luminance"]
+    said = f"{_rate(topic)}, up to {topic['largest_bytes'] / 1024:.0f} kB"
+    changes = topic["received"] - 1 - topic["repeated_frames"]
+    if topic.get("encoding", "").lower().startswith(DEPTH_ENCODINGS):
+        if luminance == 0:
+            remedy = "is it covered, too close, or its projector off?"
+            return Finding(Level.ERROR, name, f"is empty: no pixel has a depth ({said})", remedy)
+    elif luminance is not None and luminance < DARK_LUMINANCE and topic["contrast"] < DARK_CONTRAST:
+        what = f"is dark (mean luma {luminance:.0f} of 255, {said})"
+        return Finding(Level.ERROR, name, what, "lens cap, light, exposure")
+    if topic["received"] <= FEW_FRAMES:
+        what = f"too few frames to tell whether the picture changes: {topic['received']} ({said})"
+        return Finding(Level.NOTE, name, what, "look for longer: --seconds 30")
+    if changes <= (1 - FROZEN_SHARE) * (topic["received"] - 1):
+        return Finding(Level.ERROR, name, f"shows one picture again and again ({said})", "restart the camera's driver")
+    return Finding(Level.OK, name, said)
 
 
 def _lost_images(topic: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -302,7 +343,18 @@ def _joints(topic: Mapping[str, Any]) -> Iterator[Finding]:
         )
     if topic["received"] == 0:
         yield Finding(Level.ERROR, topic["name"], f"{nodes} publishes nothing", "is the controller active?")
-    else:
+        return
+    bad = False
+    for count, what, remedy in (
+        (topic.get("malformed", 0), "are malformed: names and values differ in number", "mend the driver"),
+        (topic.get("not_finite", 0), "hold positions that are no numbers", "mend the driver, or is an encoder dead?"),
+    ):
+        if count:
+            bad = True
+            level = Level.ERROR if count == topic["received"] else Level.WARN
+            said = f"{count} of {topic['received']} messages {what} ({_rate(topic)})"
+            yield Finding(level, topic["name"], said, remedy)
+    if not bad:
         yield Finding(Level.OK, topic["name"], _rate(topic))
 
 
@@ -322,11 +374,23 @@ def _clock(topic: Mapping[str, Any]) -> Iterator[Finding]:
         )
     if not topic["probed"]:
         return
+    if topic["backward_stamps"]:
+        what = f"the clock of {_nodes(publishers)} went back {topic['backward_stamps']} times"
+        remedy = "a bag that loops, or a simulator that is reset: let it run on, or end episodes before"
+        yield Finding(Level.ERROR, name, what, remedy)
+        return
+    remedy = "start or resume the simulator or the replay, or set use_sim_time to false"
     if topic["received"] < 2 or topic["first_stamp_ns"] == topic["last_stamp_ns"]:
-        remedy = "start or resume the simulator or the replay, or set use_sim_time to false"
         yield Finding(Level.ERROR, name, f"the clock of {_nodes(publishers)} does not move{held}", remedy)
-    else:
-        yield Finding(Level.OK, name, f"moves, {_rate(topic)}")
+        return
+    passed_s = (topic["last_stamp_ns"] - topic["first_stamp_ns"]) / _NS
+    speed = passed_s / topic["span_s"] if topic.get("span_s") else None
+    if speed is not None and speed < CRAWLING:
+        what = f"the clock of {_nodes(publishers)} crawls: {passed_s:.2g} s in {topic['span_s']:.1f} s{held}"
+        yield Finding(Level.ERROR, name, what, remedy)
+        return
+    told = "" if speed is None else f" at {speed:.2g} times real time"
+    yield Finding(Level.OK, name, f"moves{told}, {_rate(topic)}")
 
 
 def _stamps(topic: Mapping[str, Any], now_ns: int) -> Iterator[Finding]:

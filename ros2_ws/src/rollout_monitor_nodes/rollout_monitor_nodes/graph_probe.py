@@ -6,6 +6,7 @@ Usage: python -m rollout_monitor_nodes.graph_probe SECONDS [OTHER_DOMAIN ...]
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -14,16 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import rclpy
+from rclpy.duration import Duration
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, LivelinessPolicy, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
 
 from rollout_monitor.errors import InputError
 from rollout_monitor.images import luminance_and_contrast
 from rollout_monitor_nodes.common.cdr import header_stamp_ns
 from rollout_monitor_nodes.common.conversions import time_from_msg
-from rollout_monitor_nodes.common.images import FrameReader
+from rollout_monitor_nodes.common.images import CameraFrame, FrameReader
 from rollout_monitor_nodes.common.spin import make_executor
 from rollout_monitor_nodes.common.subscribe import UNKNOWN_NODE, AdaptiveSubscription, GraphWatch, Source
 from rollout_monitor_nodes.common.types import begins_with_header, is_installed
@@ -31,6 +34,12 @@ from rollout_monitor_nodes.interfaces import CLOCK, COMPRESSED, EPISODE, IMAGE, 
 
 PROBED = {IMAGE, COMPRESSED, JOINT_STATE, CLOCK.type, EPISODE.type, *(topic.type for topic in OF_THE_MONITOR)}
 DISCOVERY_S = 1.5
+LOOK_PERIOD_S = 0.2
+"""A frame of each camera is decoded this often: decoding all of them would make the doctor lose some."""
+
+FOREVER_NS = 2**62
+"""A deadline or lease of more than a century is none."""
+
 NAME = "rollout_monitor_doctor"
 
 SOCKETS = Path("/proc/net/udp")
@@ -51,6 +60,12 @@ class Seen:
     received: int = 0
     lost: int = 0
     unreadable: int = 0
+    looked_into: int = 0
+    damaged: int = 0
+    malformed: int = 0
+    not_finite: int = 0
+    encoding: str = ""
+    span_s: float = 0.0
     rate_hz: float | None = None
     largest_bytes: int = 0
     first_stamp_ns: int | None = None
@@ -70,7 +85,7 @@ class Probe:
         self._frames = FrameReader(node)
         self._times_s: list[float] = []
         self._fingerprint: bytes = b""
-        self._last: tuple[Source, bytes] | None = None
+        self._looked_s = -math.inf
         self.seen = seen
         seen.probed = True
         self._subscription = AdaptiveSubscription(
@@ -85,7 +100,6 @@ class Probe:
         seen.received += 1
         seen.largest_bytes = max(seen.largest_bytes, len(raw))
         self._times_s.append(time.monotonic())
-        self._last = (source, raw)
         stamp_ns = _stamp(source.type_name, raw)
         if stamp_ns is not None:
             if seen.last_stamp_ns is not None and stamp_ns < seen.last_stamp_ns:
@@ -94,6 +108,8 @@ class Probe:
             seen.last_stamp_ns = stamp_ns
         if source.type_name in (IMAGE, COMPRESSED):
             self._on_frame(source, raw)
+        if source.type_name == JOINT_STATE:
+            self._on_joints(deserialize_message(raw, JointState))
 
     def _on_frame(self, source: Source, raw: bytes) -> None:
         frame = self._frames.read(source, raw)
@@ -102,21 +118,33 @@ class Probe:
             self.seen.trouble = self._frames.trouble
             return
         self.seen.repeated_frames += frame.fingerprint == self._fingerprint
-        self._fingerprint = frame.fingerprint
+        self._fingerprint, self.seen.encoding = frame.fingerprint, frame.encoding
+        if self._times_s[-1] - self._looked_s >= LOOK_PERIOD_S:
+            self._looked_s = self._times_s[-1]
+            self._look_into(frame)
+
+    def _look_into(self, frame: CameraFrame) -> None:
+        self.seen.looked_into += 1
+        try:
+            self.seen.luminance, self.seen.contrast = luminance_and_contrast(frame.decode())
+        except InputError as error:
+            self.seen.damaged += 1
+            self.seen.trouble = str(error)
+
+    def _on_joints(self, joints: JointState) -> None:
+        arrays = (joints.position, joints.velocity, joints.effort)
+        if not joints.name or any(len(values) not in (0, len(joints.name)) for values in arrays):
+            self.seen.malformed += 1
+        elif not all(map(math.isfinite, joints.position)):
+            self.seen.not_finite += 1
 
     def finish(self) -> None:
-        """Work out rate and light, once, at the end."""
+        """Work out the rate, once, at the end."""
         seen = self.seen
-        if len(self._times_s) > 1 and self._times_s[-1] > self._times_s[0]:
-            seen.rate_hz = (len(self._times_s) - 1) / (self._times_s[-1] - self._times_s[0])
+        seen.span_s = self._times_s[-1] - self._times_s[0] if self._times_s else 0.0
+        if seen.span_s > 0:
+            seen.rate_hz = (len(self._times_s) - 1) / seen.span_s
         seen.trouble = seen.trouble or self._subscription.trouble
-        if self._last is not None and self._last[0].type_name in (IMAGE, COMPRESSED):
-            frame = self._frames.read(*self._last)
-            try:
-                if frame is not None:
-                    seen.luminance, seen.contrast = luminance_and_contrast(frame.decode())
-            except InputError as error:
-                seen.trouble = str(error)
 
 
 def _stamp(type_name: str, raw: bytes) -> int | None:
@@ -162,10 +190,18 @@ def _endpoints(infos: list[Any]) -> list[dict[str, Any]]:
             "type": info.topic_type,
             "reliable": info.qos_profile.reliability == ReliabilityPolicy.RELIABLE,
             "transient_local": info.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL,
+            "deadline_ns": _finite_ns(info.qos_profile.deadline),
+            "manual": info.qos_profile.liveliness == LivelinessPolicy.MANUAL_BY_TOPIC,
+            "lease_ns": _finite_ns(info.qos_profile.liveliness_lease_duration),
         }
         for info in infos
         if info.node_name != NAME
     ]
+
+
+def _finite_ns(duration: Duration) -> int | None:
+    """A deadline or lease; None where there is none."""
+    return duration.nanoseconds if 0 < duration.nanoseconds < FOREVER_NS else None
 
 
 def nodes_in(domains: list[int]) -> dict[str, int]:
