@@ -258,6 +258,19 @@ def test_what_is_kept_of_troubles_is_bounded() -> None:
     assert said[-1].endswith(f"({1000 - images.MOST_KINDS - 2} more since the last such line)")
 
 
+def test_a_jpeg_with_a_hole_is_complained_of_when_it_is_decoded(capfd: pytest.CaptureFixture[str]) -> None:
+    """It has its start and its end; libjpeg would paint the rest gray and write to the terminal itself."""
+    whole = cv2.imencode(".jpg", np.random.default_rng(4).integers(0, 256, (120, 160, 3), dtype=np.uint8))[1].tobytes()
+    reader = Reader()
+    for _ in range(5):
+        frame = reader.frame(CompressedImage(format="jpeg", data=whole[:1500] + whole[-1500:]))
+        assert frame is not None
+        with pytest.raises(InputError, match="is damaged"):
+            frame.decode()
+    assert len(reader.said) == 1 and reader.said[0].startswith("/cam: compressed image of format 'jpeg', 3000 bytes, is")
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("encoding", ["x" * 100_000, "new\nline", "\x1b[31mred"])
 def test_an_encoding_is_said_short_and_escaped(encoding: str) -> None:
     reader = Reader()
