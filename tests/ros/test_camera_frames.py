@@ -267,7 +267,9 @@ def test_a_jpeg_with_a_hole_is_complained_of_when_it_is_decoded(capfd: pytest.Ca
         assert frame is not None
         with pytest.raises(InputError, match="is damaged"):
             frame.decode()
-    assert len(reader.said) == 1 and reader.said[0].startswith("/cam: compressed image of format 'jpeg', 3000 bytes, is")
+    assert len(reader.said) == 1 and reader.said[0].startswith(
+        "/cam: compressed image of format 'jpeg', 3000 bytes, is"
+    )
     assert capfd.readouterr().err == ""
 
 
