@@ -151,6 +151,11 @@ class JointHealth(Record):
         default_factory=dict, description="joints without which no grid row can be formed now, with their last stamp"
     )
 
+    @property
+    def timed(self) -> int:
+        """Messages with a stamp to go by."""
+        return self.received - self.unstamped - self.stray - self.not_advancing
+
 
 class GridRow(Record):
     """One row of the uniform joint grid."""

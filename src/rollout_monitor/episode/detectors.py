@@ -35,6 +35,17 @@ class Detectors:
         self._last_joints_ns: int | None = None
         self._spacings: deque[int] = deque(maxlen=5)  # of the newest estimates: a slow model is not a late one
         self._cameras: dict[str, CameraHealth] = {}
+        self._joint_stamps = ""  # what is wrong with the joints' stamps
+        self._joint_health: JointHealth | None = None
+        self._witnessed_ns = start_ns  # silence counts from here: the start, or where all stamps leapt to
+        self._leapt_ns = 0
+        self._judged_ns = start_ns
+
+    def on_leap(self, stamp_ns: int, leap_ns: int) -> None:
+        """All stamps leapt ahead to this one: nothing was silent for as long, and nothing stood still."""
+        self._witnessed_ns = stamp_ns
+        self._leapt_ns += leap_ns
+        self._stall.suspend()
 
     def on_progress(self, stamp_ns: int, progress: float) -> list[Event]:
         """Take the next live smoothed progress value."""
@@ -69,6 +80,7 @@ class Detectors:
     def on_kinematics(self, summary: KinematicSummary) -> list[Event]:
         """Take the next kinematic summary."""
         self._last_joints_ns = summary.stamp_ns
+        self._note_stamps(summary.health)
         self._stall.update_motion(summary.stamp_ns, summary.moving)
         events = self.on_time(summary.stamp_ns)
         events += self._update(EventKind.JOINTS_INVALID, self._invalid.update(summary))
@@ -83,6 +95,17 @@ class Detectors:
             + self._update(EventKind.CONTACT, contact, immediate=True)
         )
 
+    def on_unheard(self, summary: KinematicSummary) -> list[Event]:
+        """Joint states came, but none with a stamp to go by."""
+        if self._last_joints_ns is None:
+            self._last_joints_ns = self._start_ns
+        self._note_stamps(summary.health)
+        return self.on_time(summary.stamp_ns)
+
+    def _note_stamps(self, health: JointHealth) -> None:
+        self._joint_stamps = inputs.stamp_words(health, self._joint_health)
+        self._joint_health = health
+
     def _missing_joints(self, health: JointHealth) -> list[Event]:
         lost = {subject for (kind, subject), _ in self._alarms.items() if kind is EventKind.JOINTS_LOST and subject}
         events: list[Event] = []
@@ -93,10 +116,13 @@ class Detectors:
 
     def on_camera(self, health: CameraHealth) -> list[Event]:
         """Take a camera's health."""
+        before = self._cameras.get(health.camera)
         self._cameras[health.camera] = health
-        limits = self._settings.inputs
+        limits, since_ns = self._settings.inputs, self._witnessed_ns
+        if self._leapt_ns and health.frozen_since_ns is not None:
+            health = health.model_copy(update={"frozen_since_ns": max(health.frozen_since_ns, since_ns)})
         found = (
-            (EventKind.CAMERA_LOST, inputs.camera_lost(health, limits, self._start_ns, self._cameras.values())),
+            (EventKind.CAMERA_LOST, inputs.camera_lost(health, limits, since_ns, self._cameras.values(), before)),
             (EventKind.CAMERA_FROZEN, inputs.camera_frozen(health, limits)),
             (EventKind.CAMERA_DARK, inputs.camera_dark(health, limits)),
         )
@@ -104,17 +130,20 @@ class Detectors:
 
     def on_time(self, stream_ns: int) -> list[Event]:
         """Judge what is missing at this stream time: joints, estimates, the task's budget."""
+        self._judged_ns = stream_ns = max(stream_ns, self._judged_ns)  # what comes late is judged as of now
         limits = self._settings.inputs
         cameras = self._cameras.values()
         usual_s = median(self._spacings) / _NS if self._spacings else 0.0
-        since_ns = self._last_estimate_ns
+        since_ns = self._since(self._last_estimate_ns)
         late = inputs.model_silent(
             stream_ns, since_ns, self._start_ns, max(limits.model_late_s, 3 * usual_s), cameras=cameras
         )
         lost = inputs.model_silent(
             stream_ns, since_ns, self._start_ns, max(limits.model_lost_s, 9 * usual_s), lost=True, cameras=cameras
         )
-        joints = inputs.joints_lost(stream_ns, self._last_joints_ns, limits, cameras)
+        joints = inputs.joints_lost(
+            stream_ns, self._since(self._last_joints_ns), limits, cameras, self._joint_stamps
+        )
         return (
             self._update(EventKind.MODEL_LATE, late, immediate=True)
             + self._update(EventKind.MODEL_LOST, lost, immediate=True)
@@ -122,15 +151,19 @@ class Detectors:
             + self._timeout(stream_ns)
         )
 
+    def _since(self, last_ns: int | None) -> int | None:
+        """Since when an input can have been silent."""
+        return last_ns if last_ns is None or not self._leapt_ns else max(last_ns, self._witnessed_ns)
+
     def _timeout(self, stream_ns: int) -> list[Event]:
-        elapsed_s = (stream_ns - self._start_ns) / _NS
+        elapsed_s = (stream_ns - self._start_ns - self._leapt_ns) / _NS
         if self._budget_s is None or elapsed_s <= self._budget_s:
             return []
         finding = Finding(
             stream_ns,
             Severity.ERROR,
             over=False,
-            onset_ns=self._start_ns + round(self._budget_s * _NS),
+            onset_ns=self._start_ns + self._leapt_ns + round(self._budget_s * _NS),
             reason=f"running for longer than the task's budget of {self._budget_s:.1f} s",
             values={"budget_s": self._budget_s, "elapsed_s": elapsed_s},
         )

@@ -4,7 +4,8 @@ The grid of stamps is absolute: the first primary frame in every period since st
 gives the same frames whenever the node was started. Another camera adds its newest frame that is not newer than the
 primary's; the primary waits for it as long as stamps allow (`GateSettings.pair_wait_s`).
 
-A frame whose stamp is far from the one before is held until the next frame bears it out or shows it to be a stray.
+The first frame, and one whose stamp is far from the one before, is held until the next frame bears it out or shows it
+to be a stray.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rollout_monitor.episode.settings import GateSettings
 from rollout_monitor.errors import InputError
 from rollout_monitor.frames import RgbImage
 from rollout_monitor.images import luminance_and_contrast
-from rollout_monitor.motion.stamps import StampGuard, Verdict
+from rollout_monitor.motion.stamps import StampGuard
 from rollout_monitor.records import CameraHealth
 
 _NS = 1_000_000_000
@@ -53,13 +54,12 @@ class CameraWatch:
         self._looked_tick = -1
         self._reported_tick = -1
         self._reported_state: tuple[int | None, int | None] = (None, None)
-        self._guard = StampGuard(round(settings.jump_s * _NS))
-        self._held: tuple[Frame, bytes | int] | None = None
+        self._guard: StampGuard[tuple[Frame, bytes | int]] = StampGuard(round(settings.jump_s * _NS))
         self.offset = ClockOffset()
         self.offset_from = ""
         self.last_ns: int | None = None
-        self.received = self.used = self.bad = self.repeated = 0
-        self.not_advancing = self.unstamped = self.stray = self.lost = 0
+        self._received = self._not_advancing = 0  # of those whose stamps are believed
+        self.used = self.bad = self.repeated = self.lost = self.clock_steps = 0
         self._frozen_since: int | None = None
         self._dark_since: int | None = None
         self._luminance: float | None = None
@@ -73,23 +73,31 @@ class CameraWatch:
         self._frozen_since = self._dark_since = None
         self._looked_tick = self._reported_tick = -1
 
+    @property
+    def received(self) -> int:
+        """Frames that came and are decided on."""
+        return self._received + self._guard.unstamped + self._guard.repeated + self._guard.stray
+
+    @property
+    def not_advancing(self) -> int:
+        """Frames whose stamp was not newer than the one before."""
+        return self._not_advancing + self._guard.repeated
+
     def believe(self, frame: Frame, fingerprint: bytes | int) -> list[tuple[Frame, bytes | int]]:
-        """Count a frame that came; return those that can be gone on with now, the one held back before included."""
-        verdict = self._guard.judge(frame.stamp_ns)
-        if verdict is Verdict.UNSTAMPED:
-            self.received += 1
-            self.unstamped += 1
-            return []
-        held, self._held = self._held, None
+        """Take a frame that came; return those that can be gone on with now, one held back before included."""
         this = (Frame(frame.stamp_ns, self._counting(frame.decode)), fingerprint)
-        if held is not None:
-            self.received += 1
-            self.stray += verdict is not Verdict.CONFIRMED
-        if verdict is Verdict.DOUBTFUL:
-            self._held = this  # counted when the next one shows what it was
-            return []
-        self.received += 1
-        return [held, this] if held is not None and verdict is Verdict.CONFIRMED else [this]
+        believed = [one for _, one in self._guard.take(frame.stamp_ns, this)]
+        self._received += len(believed)
+        if self._guard.stepped:
+            self.clock_steps += 1
+            self.last_ns = None
+            self._recent.clear()
+        return believed
+
+    def count_bad(self) -> None:
+        """Count a frame that could not even be read as a message of its type."""
+        self._received += 1
+        self.bad += 1
 
     def _counting(self, decode: Decode) -> Decode:
         """The same decoder, which counts the frame as bad the first time it does not decode."""
@@ -110,7 +118,7 @@ class CameraWatch:
     def see(self, frame: Frame, fingerprint: bytes | int) -> bool:
         """Take a frame that is believed; False where its stamp does not advance and it must be dropped."""
         if self.last_ns is not None and frame.stamp_ns <= self.last_ns:
-            self.not_advancing += 1
+            self._not_advancing += 1
             return False
         self.used += 1
         self.last_ns = frame.stamp_ns
@@ -161,9 +169,10 @@ class CameraWatch:
             bad=self.bad,
             repeated=self.repeated,
             not_advancing=self.not_advancing,
-            unstamped=self.unstamped,
-            stray=self.stray,
+            unstamped=self._guard.unstamped,
+            stray=self._guard.stray,
             lost=self.lost,
+            clock_steps=self.clock_steps,
             rate_hz=self._rate(),
             last_frame_ns=self.last_ns,
             clock_offset_s=self.offset.seconds,
@@ -259,9 +268,7 @@ class FrameGate:
 
     def on_bad_image(self, camera: str) -> None:
         """Count a frame that could not even be read as a message of its type."""
-        watch = self._watches[camera]
-        watch.received += 1
-        watch.bad += 1
+        self._watches[camera].count_bad()
 
     def count_lost(self, camera: str, lost: int) -> None:
         """Count frames that never arrived, as the middleware tells."""
@@ -279,6 +286,10 @@ class FrameGate:
     def health(self, stream_ns: int) -> list[CameraHealth]:
         """Every camera's health now, those without a frame included."""
         return [watch.health(stream_ns) for watch in self._watches.values()]
+
+    def camera_health(self, camera: str, stream_ns: int) -> CameraHealth:
+        """One camera's health now."""
+        return self._watches[camera].health(stream_ns)
 
     def _restart(self) -> None:
         self.clock_jumps += 1

@@ -26,6 +26,7 @@ from rollout_monitor.records import (
     EpisodeState,
     EstimateStatus,
     Event,
+    JointHealth,
     KinematicSummary,
     MonitorStatus,
     ProgressEstimate,
@@ -72,6 +73,7 @@ class Monitor:
         self._pictures = PictureBook(settings.keep_pictures)
         self._health = HealthBook()
         self._status_tick = -1
+        self._joints: JointHealth | None = None  # the newest
 
     @property
     def status(self) -> MonitorStatus:
@@ -109,9 +111,12 @@ class Monitor:
     def on_kinematics(self, summary: KinematicSummary) -> list[Output]:
         """Take the next kinematic summary."""
         self._health.add(summary.health)
+        before, self._joints = self._joints, summary.health
         if self._running is None:
             self._keep_early(summary)
             return []
+        if _is_unheard(summary, before):
+            return [*self._running.on_unheard(summary), *self._status_if_due(summary.stamp_ns)]
         if summary.end_of_episode:
             if summary.episode_id == self._running.episode_id:
                 self._running.kinematics_done = True
@@ -255,3 +260,11 @@ class Monitor:
         self._merger.clear()
         self._idle = running.status(state)
         return [*out, *events, self._idle, Closed(report, pictures)]
+
+
+def _is_unheard(summary: KinematicSummary, before: JointHealth | None) -> bool:
+    """Whether joint states came, but none with a stamp to go by: then the summary's stamp is of another input."""
+    if summary.rows or summary.end_of_episode:
+        return False
+    timed, received = (0, 0) if before is None else (before.timed, before.received)
+    return summary.health.timed == timed and summary.health.received > received

@@ -57,6 +57,11 @@ class Perception:
         return self._gate
 
     @property
+    def joints(self) -> JointStream:
+        """The joint stream, for its counts."""
+        return self._joints
+
+    @property
     def joint_health(self) -> JointHealth:
         """What came in on the joint stream so far."""
         return self._joints.health
@@ -105,8 +110,20 @@ class Perception:
         if self._gate.clock_jumps != jumps:
             self._recall.clear()
         believed_ns = self._gate.last_ns(camera)
-        ended = [] if believed_ns is None else self._finish_if_past(believed_ns)
-        return [*self._belonging(selected), *health, *ended]
+        out: list[Output] = [*self._belonging(selected), *health]
+        if believed_ns is not None:
+            out += self._unheard(believed_ns)
+            out += self._finish_if_past(believed_ns)
+        return out
+
+    def on_time(self, stream_ns: int) -> list[Output]:
+        """What is due at this stream time though nothing came that carries one (live only)."""
+        return [*self._gate.on_time(stream_ns), *self._unheard(stream_ns)]
+
+    def _unheard(self, stream_ns: int) -> list[KinematicSummary]:
+        """Joint states that come without a stamp to go by are told of in the time of another input."""
+        summary = self._joints.tell_unheard(stream_ns) if self._joints_seen else None
+        return [] if summary is None else [summary]
 
     def on_joints(
         self,

@@ -35,6 +35,36 @@ _NS = 1_000_000_000
 _JUMP_NS = _NS  # a record this far behind the one before means that the clock went back
 
 
+LEAP_NS = 2 * _NS
+"""Streams whose time goes on by more at once, where it went by small steps before, were not watched in between."""
+
+
+class _Pace:
+    """How the streams' time goes on: a leap is one that an input's own stamps made, and that no other stamp bridges."""
+
+    def __init__(self, start_ns: int) -> None:
+        self._newest_ns = start_ns
+        self._steady = False
+        self._own_ns: dict[str, int] = {}
+
+    def leap(self, source: str, stamp_ns: int) -> int:
+        """How far all stamps leapt ahead with this input's newest, ns; 0 where they went on as they should."""
+        last_ns, step_ns, steady = self._own_ns.get(source), stamp_ns - self._newest_ns, self._steady
+        self._own_ns[source] = stamp_ns
+        if step_ns > 0:
+            self._newest_ns, self._steady = stamp_ns, step_ns <= LEAP_NS // 2
+        leapt = last_ns is not None and steady and min(step_ns, stamp_ns - last_ns) > LEAP_NS
+        return step_ns if leapt else 0
+
+    def is_ahead(self, stream_ns: int) -> bool:
+        """Whether a time leaps ahead of what any input's own stamps have shown."""
+        return self._steady and stream_ns - self._newest_ns > LEAP_NS
+
+    def silence(self, stream_ns: int) -> None:
+        """Time that has passed in silence was watched."""
+        self._newest_ns = max(self._newest_ns, stream_ns)
+
+
 class RunningEpisode:
     """Everything about the attempt that is running. Made by a START marker, used up by `close`."""
 
@@ -62,6 +92,7 @@ class RunningEpisode:
         self._missing = 0
         self._why_missing = ""
         self._latencies: list[float] = []
+        self._pace = _Pace(marker.stamp_ns)
         self.stream_ns = marker.stamp_ns
         self.end: EpisodeMarker | None = None
         self.estimates_done = False
@@ -111,6 +142,7 @@ class RunningEpisode:
         if self._newest is not None and estimate.stamp_ns <= self._newest.stamp_ns:
             return []  # a repeated or reordered message adds nothing
         self._advance(estimate.stamp_ns)
+        leapt = self._leap("estimates", estimate.stamp_ns)
         self._newest = estimate
         self.dropped = estimate.dropped
         if estimate.latency_s is not None:
@@ -118,11 +150,11 @@ class RunningEpisode:
         if estimate.status is EstimateStatus.MISSING or estimate.progress is None:
             self._missing += 1
             self._why_missing = self._why_missing or estimate.reason
-            return self._detectors.on_time(estimate.stamp_ns)
+            return leapt + self._detectors.on_time(estimate.stamp_ns)
         if estimate.reason and not any(estimate.reason in note for note in self.notes):
             self.notes.append(f"{estimate.model}: {estimate.reason}")
         self._live = self._curve.add(estimate)
-        return self._detectors.on_progress(estimate.stamp_ns, self._live)
+        return leapt + self._detectors.on_progress(estimate.stamp_ns, self._live)
 
     def on_kinematics(self, summary: KinematicSummary) -> list[Event]:
         """Take the next kinematic summary in stamp order."""
@@ -132,17 +164,39 @@ class RunningEpisode:
             self._advance(summary.stamp_ns)
             return []
         self._advance(summary.stamp_ns)
-        return self._detectors.on_kinematics(summary)
+        leapt = self._leap("joints", summary.health.last_stamp_ns or summary.stamp_ns)
+        return leapt + self._detectors.on_kinematics(summary)
+
+    def on_unheard(self, summary: KinematicSummary) -> list[Event]:
+        """Joint states came without a stamp to go by: only their health can be judged."""
+        if self._past_end(summary.stamp_ns) or summary.stamp_ns < self._marker.stamp_ns:
+            return []
+        return self._detectors.on_unheard(summary)
 
     def on_camera(self, health: CameraHealth) -> list[Event]:
         """Take a camera's health."""
         if self._past_end(health.stamp_ns) or health.stamp_ns < self._marker.stamp_ns:
             return []
-        return self._detectors.on_camera(health)
+        leapt = [] if health.last_frame_ns is None else self._leap(f"camera {health.camera}", health.last_frame_ns)
+        if self._pace.is_ahead(health.stamp_ns):
+            return leapt  # in the time of an input that leapt, and has not told of it yet
+        return leapt + self._detectors.on_camera(health)
+
+    def _leap(self, source: str, stamp_ns: int) -> list[Event]:
+        """Note when all stamps leap ahead at once: no device is to blame for what nobody saw."""
+        leap_ns = self._pace.leap(source, stamp_ns)
+        if not leap_ns:
+            return []
+        ahead_s = leap_ns / _NS
+        self._detectors.on_leap(stamp_ns, leap_ns)
+        self.notes.insert(0, f"all stamps leapt ahead by {ahead_s:.1f} s at once; the duration counts that")
+        reason = f"all stamps leapt ahead by {ahead_s:.1f} s at once: the clock was set, or nothing came for as long"
+        return [self._log.instant(EventKind.CLOCK_JUMP, Severity.WARN, stamp_ns, reason, ahead_s=ahead_s)]
 
     def on_time(self, stream_ns: int) -> list[Event]:
         """Judge what is missing at this stream time."""
         self._advance(stream_ns)
+        self._pace.silence(stream_ns)
         return [] if self._past_end(stream_ns) else self._detectors.on_time(stream_ns)
 
     def status(self, state: EpisodeState | None = None) -> MonitorStatus:

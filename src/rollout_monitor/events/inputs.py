@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 
 from rollout_monitor.events.alarm import Finding
@@ -11,8 +12,29 @@ from rollout_monitor.records import CameraHealth, JointHealth, KinematicSummary,
 _NS = 1_000_000_000
 
 
+REPEATED_SHARE = 0.25
+"""From this share on, stamps that do not advance are told of: a message now and then is late on any network."""
+
 CLOCK_OFF_S = 0.5
 """Inputs whose stamps are further apart than this while both arrive are on two clocks: no transport is that slow."""
+
+
+def stamp_words(now: JointHealth | CameraHealth, before: JointHealth | CameraHealth | None) -> str:
+    """In words, what is wrong with an input's stamps since the older health; empty where most are as they should."""
+
+    def since(name: str) -> int:
+        return int(getattr(now, name)) - (0 if before is None else int(getattr(before, name)))
+
+    received, found = since("received"), []
+    if zero := since("unstamped"):
+        found.append(f"header stamps are zero: the driver does not fill them in ({zero} of {received})")
+    if received and since("not_advancing") >= REPEATED_SHARE * received:
+        found.append(f"stamps repeat ({since('not_advancing')} of {received})")
+    if stray := since("stray"):
+        found.append(f"stamps are far apart: two publishers on two clocks, or a clock that was set ({stray})")
+    if since("clock_steps"):
+        found.append("stamps stepped back: the clock was set")
+    return "; ".join(found)
 
 
 def clock_words(health: CameraHealth) -> str:
@@ -35,16 +57,23 @@ def clock_trouble(cameras: Iterable[CameraHealth]) -> tuple[str, dict[str, float
 
 
 def camera_lost(
-    health: CameraHealth, settings: InputSettings, start_ns: int = 0, cameras: Iterable[CameraHealth] = ()
+    health: CameraHealth,
+    settings: InputSettings,
+    start_ns: int = 0,
+    cameras: Iterable[CameraHealth] = (),
+    before: CameraHealth | None = None,
 ) -> Finding:
     """No frame for longer than the limit; its onset is the last frame, or the episode's start if that is later.
 
-    Where only a clock is off, its own or that of another camera by which time went on, the reason says so.
+    Where only a clock is off, its own or that of another camera by which time went on, the reason says so; likewise
+    where frames came since the health ``before``, but with stamps that are of no use.
     """
     since_ns = max(health.last_frame_ns or 0, start_ns)
     age_s = (health.stamp_ns - since_ns) / _NS
     if age_s >= settings.camera_lost_s:
         words, values = clock_trouble(cameras or [health])
+        if stamps := stamp_words(health, before):
+            words = f"; {stamps}{words}"
         return Finding(
             health.stamp_ns,
             Severity.ERROR,
@@ -88,17 +117,18 @@ def _held(
 
 
 def joints_lost(
-    now_ns: int, last_ns: int | None, settings: InputSettings, cameras: Iterable[CameraHealth] = ()
+    now_ns: int, last_ns: int | None, settings: InputSettings, cameras: Iterable[CameraHealth] = (), stamps: str = ""
 ) -> Finding:
     """No joint state for longer than the limit; judged only once joints have been seen.
 
-    The cameras say whether it is only a clock.
+    The cameras say whether it is only a clock, ``stamps`` what is wrong with the joints' own (`stamp_words`).
     """
     if last_ns is None:
         return Finding(now_ns, None, over=False)
     age_s = (now_ns - last_ns) / _NS
     if age_s >= settings.joints_lost_s:
         words, values = clock_trouble(cameras)
+        words = f"; {stamps}{words}" if stamps else words
         return Finding(
             now_ns,
             Severity.ERROR,
@@ -163,18 +193,24 @@ def model_silent(
 _INVALID = {
     "non_finite": "{:.3g} with values that are not finite",
     "malformed": "{:.3g} whose arrays do not fit their names",
-    "unstamped": "{:.3g} with a stamp of zero",
+    "unstamped": "{:.3g} whose header stamps are zero: the driver does not fill them in",
     "stray": "{:.3g} with a stamp far from the others (a second publisher on another clock?)",
 }
 """Counts of `JointHealth` that make a stream invalid, and what each is called."""
 
 
+VISITS = 3
+VISITS_NS = 5 * _NS
+"""So many positions that cannot be, within so long, are no lone glitch."""
+
+
 class JointsInvalidDetector:
-    """The joint stream carries non-finite or malformed values, or stamps that cannot be."""
+    """The joint stream carries non-finite or malformed values, stamps that cannot be, or positions that cannot be."""
 
     def __init__(self, settings: InputSettings) -> None:
         self._settings = settings
         self._before: JointHealth | None = None
+        self._visits: deque[tuple[int, int]] = deque()  # stamp and count of implausible messages
 
     def update(self, summary: KinematicSummary) -> Finding:
         """Judge what came since the summary before, in whole messages: a bad one spoils each of its joints."""
@@ -187,6 +223,16 @@ class JointsInvalidDetector:
         found = {name: float(getattr(health, name) - getattr(before, name)) for name in _INVALID}
         found["non_finite"] /= joints
         bad = sum(found.values())
+        visits = self._visits_until(stamp_ns, health.implausible - before.implausible)
+        if visits >= VISITS:
+            return Finding(
+                stamp_ns,
+                Severity.ERROR,
+                over=False,
+                reason=f"joint {health.implausible_joint} jumps away and back, {visits} times in the last "
+                f"{VISITS_NS // _NS} s: most likely two publishers of the same joints (rollout-monitor doctor names them)",
+                values={"implausible": float(visits)},
+            )
         if bad >= self._settings.joints_invalid_share * received:
             return Finding(
                 stamp_ns,
@@ -197,3 +243,10 @@ class JointsInvalidDetector:
                 values={"bad": bad, "received": float(received), **{name: n for name, n in found.items() if n > 0}},
             )
         return Finding(stamp_ns, None, over=True, reason="joint states are sound again")
+
+    def _visits_until(self, stamp_ns: int, count: int) -> int:
+        if count > 0:
+            self._visits.append((stamp_ns, count))
+        while self._visits and self._visits[0][0] < stamp_ns - VISITS_NS:
+            self._visits.popleft()
+        return sum(one for _, one in self._visits)

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import nan
+from itertools import pairwise
+from math import isnan, nan
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,18 @@ MAX_JOINTS = 64  # names beyond this come from a broken stream, and would grow w
 MAX_LAYOUTS = 64
 MAX_POSITION = 1e6  # rad; what is beyond came from a broken message, and its fourth powers would not be finite
 MIN_SAMPLES = 3  # a joint named fewer times than this may be a misprint of a broken message
+JUMP_RUN = 5
+"""So many messages in a row that are apart from what came before are a new position, and not a visit."""
+
+LEAST_STEP_NS = NS // 200
+"""Over a shorter interval a joint may move as far as in this: drivers repeat a value and then catch up."""
+
+SUSPICION_NS = 2 * NS
+"""After a position that was there and back, the next ones are held against `SUSPECT_SHARE` for as long."""
+
+SUSPECT_SHARE = 0.2
+"""Of the fastest speed: two publishers of the same joints are seldom further apart than the generous bound allows."""
+
 RATE_SPAN_NS = NS  # the message rate is the median over the last second
 
 
@@ -55,6 +68,20 @@ class Ticks:
         return k
 
 
+Layout = list[tuple[int, Track]]
+
+
+@dataclass(frozen=True)
+class _Message:
+    """A message that is held; ``jumped`` are the joints that are apart from what came before."""
+
+    stamp_ns: int
+    layout: Layout
+    positions: Sequence[float]
+    velocities: Sequence[float]
+    jumped: list[str]
+
+
 @dataclass(frozen=True)
 class Row:
     """One row of the grid.
@@ -73,12 +100,19 @@ class Row:
 class GridResampler:
     """Takes joint messages, hands out grid rows. Not thread safe.
 
-    Counts: ``received = used + not_advancing + malformed + unusable``, each message in exactly one of them.
+    Counts: ``received = used + not_advancing + malformed + unusable + implausible``, each message in exactly one of
+    them once it is decided on; ``held`` tells how many are not.
 
     - used: gave at least one sample.
     - not_advancing: gave none, and a finite value was dropped because its joint's stamp did not advance.
     - malformed: no names, a name twice, an array that is neither empty nor as long as the names, or too many joints.
     - unusable: the rest: every value not finite, no positions, or no joint that was asked for.
+
+    - implausible: a joint was where it cannot have been: it came there faster than ``max_speed`` and was back at once.
+
+    A message apart from what came before is held until the next ones show what it was. If they stay with it
+    (`JUMP_RUN` of them), the joint is there now (it was homed, its clock paused) and a new segment begins with it. If
+    they do not even fit each other, the bound does not hold for this joint, and all are used.
 
     ``non_finite`` counts joint values, not messages; a value beyond `MAX_POSITION` is taken for one.
     """
@@ -89,16 +123,20 @@ class GridResampler:
         self.locked = False
         """While true, the set of joints stays as it is; joints that turn up wait."""
         self.received = self.used = self.non_finite = self.not_advancing = self.malformed = self.unusable = 0
-        self.gaps = self.clock_jumps = 0
+        self.gaps = self.clock_jumps = self.clock_steps = self.implausible = 0
+        self.implausible_joint = ""
         self.newest_ns: int | None = None
         self._half_ns = int(antialias.HALF_WIDTH * self.ticks.period_ns)
         self._gap_ns = round(settings.gap_limit_s * NS)
         self._back_ns = round(settings.clock_back_s * NS)
         self._learn_ns = round(settings.learn_s * NS)
+        self._max_speed = settings.max_speed
+        self._suspect_until_ns = NEVER
+        self._doubts: dict[frozenset[str], list[_Message]] = {}  # messages that are held, by their joints
         self._asked = frozenset(settings.joints)
         self._excluded = frozenset(settings.gripper_joints)
         self._tracks: dict[str, Track] = {}
-        self._layouts: dict[tuple[str, ...], list[tuple[int, Track]] | None] = {}
+        self._layouts: dict[tuple[str, ...], Layout | None] = {}
         self._candidates: list[Track] = []  # learned joints that are not in the grid yet
         self._first_ns: int | None = None  # when learning began
         self._begin_ns = 0  # first stamp since the stream, or its clock, began
@@ -123,19 +161,31 @@ class GridResampler:
             velocities: as many, or none.
 
         Returns:
-            The rows it completed, usually none; None if the message was not used (the counts say why).
+            The rows it completed, usually none; None if the message was not used (the counts say why), or not yet.
         """
-        self.received += 1
         layout = self._layout(tuple(names))
         count = len(names)
         if layout is None or len(positions) not in (0, count) or len(velocities) not in (0, count):
+            self.received += 1
             self.malformed += 1
             return None
         if len(positions) == 0:
+            self.received += 1
             self.unusable += 1
             return None
         if self.newest_ns is not None and stamp_ns < self.newest_ns - self._back_ns:
             self._check_clock(stamp_ns, layout)
+        jumped = self._jumped(stamp_ns, layout, positions)
+        if jumped:
+            return self._doubt(_Message(stamp_ns, layout, positions, velocities, jumped))
+        if self._doubts:
+            self._drop_doubts(stamp_ns, layout)
+        return self._use(stamp_ns, layout, positions, velocities)
+
+    def _use(
+        self, stamp_ns: int, layout: Layout, positions: Sequence[float], velocities: Sequence[float]
+    ) -> list[Row] | None:
+        self.received += 1
         if not self._take(stamp_ns, layout, positions, velocities):
             return None
         self.used += 1
@@ -148,10 +198,90 @@ class GridResampler:
             self._learn(stamp_ns)
         return self._rows() if stamp_ns >= self._ready_ns and self._grid else []
 
+    # --- positions that cannot be ------------------------------------------------------------------------------------
+
+    def _reach(self, step_ns: int, stamp_ns: int) -> float:
+        """How far a joint can have moved in a step, rad."""
+        share = SUSPECT_SHARE if stamp_ns < self._suspect_until_ns else 1.0
+        return share * self._max_speed * max(step_ns, LEAST_STEP_NS) * 1e-9
+
+    def _jumped(self, stamp_ns: int, layout: Layout, positions: Sequence[float]) -> list[str]:
+        """The joints that are further from their last position than they can have moved since."""
+        jumped: list[str] = []
+        step_ns, reach = NEVER, 0.0
+        for index, track in layout:
+            if track.last_ns == NEVER or track.name in self._excluded:
+                continue
+            if stamp_ns - track.last_ns != step_ns:  # the same for all joints, as a rule
+                step_ns = stamp_ns - track.last_ns
+                reach = self._reach(step_ns, stamp_ns)
+            position = positions[index]
+            if step_ns > 0 and abs(position - track.last) > reach and abs(position) <= MAX_POSITION:
+                jumped.append(track.name)
+        return jumped
+
+    def _doubt(self, message: _Message) -> list[Row] | None:
+        """Hold a message that is apart from what came before; go on with all that are held once they are enough."""
+        joints = frozenset(track.name for _, track in message.layout)
+        held = self._doubts.setdefault(joints, [])
+        if held and message.stamp_ns <= held[-1].stamp_ns:
+            self.received += 1
+            self.not_advancing += 1
+            return None
+        held.append(message)
+        if len(held) < JUMP_RUN:
+            return None
+        del self._doubts[joints]
+        if all(self._follows(after, before) for before, after in pairwise(held)):
+            for _, track in message.layout:
+                track.cut()
+        rows: list[Row] = []
+        used = False
+        for one in held:
+            new = self._use(one.stamp_ns, one.layout, one.positions, one.velocities)
+            used |= new is not None
+            rows += new or ()
+        return rows if used else None
+
+    def _follows(self, after: _Message, before: _Message) -> bool:
+        reach = self._reach(after.stamp_ns - before.stamp_ns, after.stamp_ns)
+        was = {track.name: before.positions[index] for index, track in before.layout}
+        moves = (abs(after.positions[index] - was[track.name]) for index, track in after.layout)
+        return all(move <= reach or isnan(move) for move in moves)
+
+    def _drop_doubts(self, stamp_ns: int, layout: Layout) -> None:
+        """A joint is where it was before: what was held of it in between cannot have been."""
+        names = {track.name for _, track in layout}
+        for joints in [joints for joints in self._doubts if not joints.isdisjoint(names)]:
+            held = self._doubts.pop(joints)
+            self.received += len(held)
+            self.implausible += len(held)
+            self.implausible_joint = held[-1].jumped[0]
+            self._suspect_until_ns = stamp_ns + SUSPICION_NS
+
+    @property
+    def held(self) -> int:
+        """Messages that are not decided on yet."""
+        return sum(len(held) for held in self._doubts.values())
+
+    # --- clocks ------------------------------------------------------------------------------------------------------
+
+    def step_back(self, names: Sequence[str]) -> None:
+        """The clock of these joints was set back a little: what comes now does not go on from what came before.
+
+        Ticks that were given out are not given out again, so rows go on where the stamps pass the last one.
+        """
+        self.clock_steps += 1
+        for _, track in self._layout(tuple(names)) or ():
+            track.clear()
+        self._new_segment()
+        self._arrivals.clear()
+        self.newest_ns, self._ready_ns = None, NEVER
+
     def _take(
         self,
         stamp_ns: int,
-        layout: list[tuple[int, Track]],
+        layout: Layout,
         positions: Sequence[float],
         velocities: Sequence[float],
     ) -> bool:
@@ -172,13 +302,13 @@ class GridResampler:
             self.unusable += not late
         return used
 
-    def _layout(self, names: tuple[str, ...]) -> list[tuple[int, Track]] | None:
+    def _layout(self, names: tuple[str, ...]) -> Layout | None:
         """Where each wanted joint is in messages with these names; None if such messages are malformed."""
         try:
             return self._layouts[names]
         except KeyError:
             pass
-        layout: list[tuple[int, Track]] | None = None
+        layout: Layout | None = None
         wanted = [name for name in names if not self._asked or name in self._asked or name in self._excluded]
         if names and len(set(names)) == len(names) and len(self._tracks.keys() | wanted) <= MAX_JOINTS:
             layout = [(names.index(name), self._track(name)) for name in wanted]
@@ -195,7 +325,7 @@ class GridResampler:
                 self._candidates.append(track)
         return track
 
-    def _check_clock(self, stamp_ns: int, layout: list[tuple[int, Track]]) -> None:
+    def _check_clock(self, stamp_ns: int, layout: Layout) -> None:
         """Begin anew if a joint's own stamps went back: a bag that looped, a simulator that was reset.
 
         A joint is only ever held against its own stamps: two arms on two clocks are not a jump.
@@ -206,6 +336,11 @@ class GridResampler:
         self._new_segment()
         for track in self._tracks.values():
             track.clear()
+        undecided = self.held
+        self.received += undecided
+        self.implausible += undecided
+        self._doubts.clear()
+        self._suspect_until_ns = NEVER
         self._arrivals.clear()
         self.newest_ns = self._first_ns = None
         self._next, self._ready_ns = 0, NEVER
@@ -299,8 +434,11 @@ class GridResampler:
             not_advancing=self.not_advancing,
             malformed=self.malformed,
             unusable=self.unusable,
+            implausible=self.implausible,
+            implausible_joint=self.implausible_joint,
             gaps=self.gaps,
             clock_jumps=self.clock_jumps,
+            clock_steps=self.clock_steps,
             rate_hz=self._rate_hz(),
             last_stamp_ns=self.newest_ns,
             missing_since_ns=self.missing_since_ns,

@@ -39,6 +39,11 @@ class MotionSettings(BaseModel):
         le=60.0,
         description="stamps back by more start a new segment; by less they are late messages and dropped",
     )
+    max_speed: float = Field(
+        default=50.0,
+        gt=0.0,
+        description="rad/s; a joint cannot jump faster and come back: several times what arms and grippers do",
+    )
     learn_s: float = Field(
         default=0.5, ge=0.0, le=10.0, description="how long joint names are learned where none are given in `joints`"
     )

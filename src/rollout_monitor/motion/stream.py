@@ -18,12 +18,17 @@ from rollout_monitor.motion.effort import EffortWatch
 from rollout_monitor.motion.figures import figures
 from rollout_monitor.motion.grid import NS, GridResampler, Row
 from rollout_monitor.motion.settings import MotionSettings
-from rollout_monitor.motion.stamps import StampGuard, Verdict
+from rollout_monitor.motion.stamps import StampGuard
 from rollout_monitor.motion.streaming import MotionAccumulator
 from rollout_monitor.records import EffortSpike, GridRow, JointHealth, KinematicSummary, MotionFigures
 
 MOVING_NS = NS // 2  # the stretch that `KinematicSummary.moving` looks at
 MAX_PUBLISHERS = 64  # sets of names that are told apart; a stream of ever new names is broken
+
+
+_Message = tuple[Sequence[str], Sequence[float], Sequence[float], Sequence[float]]
+UNHEARD_NS = NS // 2
+"""Messages that come for this long without a stamp to go by are told of in another input's time."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +60,14 @@ class JointStream:
         self._raw_efforts: deque[tuple[int, Sequence[str], Sequence[float]]] = deque()  # of the last `keep_s`
         self._due_ns: int | None = None  # the stamp from which the next summary is due
         self._jumps = 0
-        self._guards: dict[tuple[str, ...], StampGuard] = {}  # by the names in a message: publishers may differ
+        self._guards: dict[tuple[str, ...], StampGuard[_Message]] = {}  # by the names in a message
+        self._guards_by_joints: dict[frozenset[str], StampGuard[_Message]] = {}  # whatever their order: publishers differ
         self._back_ns = round(settings.clock_back_s * NS)
-        self._unstamped = self._stray = self._lost = 0
-        self.heard_ns = 0
-        """Stamp of the newest message whose stamp is believed, usable or not."""
+        self._unstamped = self._repeated = self._stray = self._lost = 0  # of guards that were forgotten
+        self._told_received = 0
+        self._unheard_since_ns: tuple[int | None, int] | None = None
+        self.heard_ns: int | None = None
+        """Stamp of the newest message whose stamp is believed, usable or not; None where there was none."""
         self._joints: list[str] = []
         self._episode_id = ""
         self._start_ns = 0
@@ -68,9 +76,24 @@ class JointStream:
     @property
     def health(self) -> JointHealth:
         """What came in since the stream began."""
-        health, dropped = self._grid.health(), self._unstamped + self._stray
-        counts = {"unstamped": self._unstamped, "stray": self._stray, "lost": self._lost}
-        return health.model_copy(update={"received": health.received + dropped, **counts})
+        health, guards = self._grid.health(), self._guards_by_joints.values()
+        unstamped = self._unstamped + sum(guard.unstamped for guard in guards)
+        repeated = self._repeated + sum(guard.repeated for guard in guards)
+        stray = self._stray + sum(guard.stray for guard in guards)
+        return health.model_copy(
+            update={
+                "received": health.received + unstamped + repeated + stray,
+                "not_advancing": health.not_advancing + repeated,
+                "unstamped": unstamped,
+                "stray": stray,
+                "lost": self._lost,
+            }
+        )
+
+    @property
+    def held(self) -> int:
+        """Messages in doubt, which are counted once those after them have shown what they were."""
+        return self._grid.held + sum(guard.held for guard in self._guards_by_joints.values())
 
     @property
     def waiting_for(self) -> list[str]:
@@ -140,9 +163,21 @@ class JointStream:
         Returns:
             A summary where one is due.
         """
-        if not self._is_believed(stamp_ns, tuple(names)):
-            return None
+        guard = self._guard(tuple(names))
+        summary: KinematicSummary | None = None
+        for message_ns, message in guard.take(stamp_ns, (names, positions, velocities, efforts)):
+            summary = self._believe(message_ns, message, guard.stepped, tell=summary is None) or summary
+        return summary
+
+    def _believe(self, stamp_ns: int, message: _Message, stepped: bool, tell: bool) -> KinematicSummary | None:
+        """Go on with a message whose stamp is believed; ``tell``: no summary came of this call yet."""
+        names, positions, velocities, efforts = message
         self.heard_ns = stamp_ns
+        if stepped:
+            self._grid.step_back(names)
+            self._efforts.restart()
+            self._raw_efforts.clear()
+            self._due_ns = stamp_ns
         rows = self._grid.add(stamp_ns, names, positions, velocities)
         if self._grid.clock_jumps != self._jumps:
             closing = self._close_segment()
@@ -154,7 +189,25 @@ class JointStream:
             self._unsent.append(row)
         if rows is not None and len(efforts) and len(efforts) == len(names):
             self._watch_efforts(stamp_ns, names, efforts)
-        return self._summary(*self._next_rows()) if self._is_due(stamp_ns, used=rows is not None) else None
+        if not tell or not self._is_due(stamp_ns, used=rows is not None):
+            return None
+        return self._summary(*self._next_rows())
+
+    def tell_unheard(self, stream_ns: int) -> KinematicSummary | None:
+        """What came, told at another input's stamp, where messages come without a stamp to go by.
+
+        None while stamps of joint states are believed, and where no messages come at all. The summary says nothing
+        but its health.
+        """
+        seen = self._unheard_since_ns
+        if seen is None or seen[0] != self.heard_ns or stream_ns < seen[1]:
+            self._unheard_since_ns = (self.heard_ns, stream_ns)
+            return None
+        if stream_ns - seen[1] < UNHEARD_NS or self.health.received <= self._told_received:
+            return None
+        self._unheard_since_ns = (self.heard_ns, stream_ns)
+        summary = self._summary([], [])
+        return summary.model_copy(update={"stamp_ns": stream_ns, "spikes": []})
 
     def _watch_efforts(self, stamp_ns: int, names: Sequence[str], efforts: Sequence[float]) -> None:
         self._spikes += self._efforts.add(stamp_ns, names, efforts)
@@ -166,17 +219,27 @@ class JointStream:
         """Count messages that never arrived, as the middleware tells."""
         self._lost += lost
 
-    def _is_believed(self, stamp_ns: int, names: tuple[str, ...]) -> bool:
-        """Whether a stamp fits the publisher's last one, or bears out a jump of its clock."""
+    def _guard(self, names: tuple[str, ...]) -> StampGuard[_Message]:
+        """Of the publishers of these joints, in whatever order each names them."""
         guard = self._guards.get(names)
+        if guard is not None:
+            return guard
+        if len(self._guards) >= MAX_PUBLISHERS:
+            self._forget_guards()
+        joints = frozenset(names)
+        guard = self._guards_by_joints.get(joints)
         if guard is None:
-            if len(self._guards) >= MAX_PUBLISHERS:
-                self._guards.clear()
-            guard = self._guards[names] = StampGuard(self._back_ns)
-        verdict = guard.judge(stamp_ns)
-        self._unstamped += verdict is Verdict.UNSTAMPED
-        self._stray += verdict is Verdict.DOUBTFUL
-        return verdict in (Verdict.GOOD, Verdict.CONFIRMED)
+            guard = self._guards_by_joints[joints] = StampGuard(self._back_ns)
+        self._guards[names] = guard
+        return guard
+
+    def _forget_guards(self) -> None:
+        for guard in self._guards_by_joints.values():
+            self._unstamped += guard.unstamped
+            self._repeated += guard.repeated
+            self._stray += guard.stray + guard.held
+        self._guards.clear()
+        self._guards_by_joints.clear()
 
     def _close_segment(self) -> KinematicSummary | None:
         """What was not told of yet when the clock went back, as it stood then; None if nothing was."""
@@ -246,6 +309,8 @@ class JointStream:
         window = self._window(recent)
         episode = recent[-1].episode if recent else None
         spikes, self._spikes = self._spikes, []
+        health = self.health
+        self._told_received = health.received
         return KinematicSummary(
             stamp_ns=self._reached_ns(newest, end_ns),
             episode_id=self._episode_id,
@@ -257,13 +322,13 @@ class JointStream:
             episode=episode.figures(self._joints) if episode else self._figures([]),
             moving=self._moving(recent),
             spikes=spikes,
-            health=self.health,
+            health=health,
             end_of_episode=end_ns is not None,
         )
 
     def _reached_ns(self, newest: Row | None, end_ns: int | None) -> int:
         """How far the rows have come; while none can be formed, as far as they would have."""
-        stream_ns = self.heard_ns if self._grid.newest_ns is None else self._grid.newest_ns
+        stream_ns = (self.heard_ns or 0) if self._grid.newest_ns is None else self._grid.newest_ns
         if newest is None:
             return stream_ns
         could_ns = self._grid.covered_ns(stream_ns)

@@ -23,7 +23,7 @@ VELOCITY_TOLERANCE = 0.5
 class Track:
     """Samples of one joint, with the holes between them. Stamps are nanoseconds and advance."""
 
-    __slots__ = ("_gap_ns", "_holes", "_size", "_stamps", "_values", "_velocities", "first_ns", "last_ns", "name")
+    __slots__ = ("_cut", "_gap_ns", "_holes", "_size", "_stamps", "_values", "_velocities", "first_ns", "last", "last_ns", "name")
 
     def __init__(self, name: str, gap_ns: int) -> None:
         self.name = name
@@ -37,10 +37,16 @@ class Track:
         """Forget all samples."""
         self._size = 0
         self._holes: deque[tuple[int, int]] = deque()
+        self._cut = False
+        self.last = 0.0  # the newest value, once there is one
         self.first_ns = self.last_ns = NEVER
 
     def __len__(self) -> int:
         return self._size
+
+    def cut(self) -> None:
+        """What comes next does not go on from what came before, however soon it follows."""
+        self._cut = True
 
     def append(self, stamp_ns: int, value: float, velocity: float) -> bool:
         """Take a sample after the last one; a velocity of NaN is none. Returns whether it ends a hole."""
@@ -51,9 +57,13 @@ class Track:
         self._values[at] = value
         self._velocities[at] = velocity
         self._size = at + 1
-        self.last_ns = stamp_ns
+        self.last, self.last_ns = value, stamp_ns
         if last_ns == NEVER:
-            self.first_ns = stamp_ns
+            self.first_ns, self._cut = stamp_ns, False
+            return False
+        if self._cut:
+            self._cut = False
+            self._holes.append((last_ns, stamp_ns))
             return False
         if stamp_ns - last_ns <= self._gap_ns:
             return False

@@ -17,7 +17,7 @@ from sensor_msgs.msg import JointState
 
 from rollout_monitor.episode.estimator import Estimator
 from rollout_monitor.episode.perception import Output, Perception
-from rollout_monitor.events.inputs import clock_words
+from rollout_monitor.events.inputs import clock_words, stamp_words
 from rollout_monitor.prm.protocol import ProgressModel
 from rollout_monitor.prm.registry import create
 from rollout_monitor.records import Boundary, CameraHealth, JointHealth, KinematicSummary, ProgressEstimate
@@ -28,7 +28,7 @@ from rollout_monitor_nodes.common.conversions import (
     progress_to_msg,
     time_from_msg,
 )
-from rollout_monitor_nodes.common.diagnostics import Diagnostics, Part
+from rollout_monitor_nodes.common.diagnostics import Diagnostics, Part, Recent
 from rollout_monitor_nodes.common.folders import stored_report
 from rollout_monitor_nodes.common.images import FrameReader, camera_sources
 from rollout_monitor_nodes.common.managed import ManagedNode
@@ -65,7 +65,8 @@ class PrmNode(ManagedNode):
         self._publishers_by_topic: dict[str, Any] = {}
         self._arrivals: OrderedDict[int, float] = OrderedDict()
         self._frame_ids: dict[str, str] = {}
-        self._health: dict[str, CameraHealth] = {}
+        self._recent_frames: dict[str, Recent[CameraHealth]] = {}
+        self._recent_joints: Recent[JointHealth] = Recent()
 
     # --- transitions --------------------------------------------------------------------------------------------
 
@@ -84,6 +85,8 @@ class PrmNode(ManagedNode):
         """Start the model's thread and subscribe."""
         assert self._model is not None  # noqa: S101 - the state machine configures first
         self._stream = StreamClock(passing_time(self))
+        self._recent_frames = {camera: Recent() for camera in self.settings.cameras}
+        self._recent_joints = Recent()
         self._frames = FrameReader(self)
         self._worker = EstimatorWorker(
             Estimator(self._model),
@@ -146,6 +149,8 @@ class PrmNode(ManagedNode):
                 self.get_logger().info(f"START of episode {marker.episode_id} ignored: its report is in {report}")
                 return
         self.get_logger().info(f"episode {marker.episode_id}: {marker.boundary.value}")
+        if self._stream.now_ns() is None:
+            self._stream.saw(marker.stamp_ns)  # so that time goes on where no input has a stamp to go by
         self._handle(self._perception.on_marker(marker))
 
     def _camera_callback(self, camera: str) -> Callable[[Source, bytes], None]:
@@ -160,15 +165,22 @@ class PrmNode(ManagedNode):
             if primary:
                 self._note_arrival(frame.stamp_ns, arrived_s)
                 self._frame_ids[camera] = frame.frame_id
-            self._stream.saw(frame.stamp_ns)
-            self._handle(self._perception.on_image(camera, frame.stamp_ns, frame.decode, frame.fingerprint))
+            outputs = self._perception.on_image(camera, frame.stamp_ns, frame.decode, frame.fingerprint)
+            self._saw(self._perception.gate.last_ns(camera))
+            self._handle(outputs)
 
         return on_image
 
     def _on_joints(self, _: Source, msg: JointState) -> None:
         stamp_ns = time_from_msg(msg.header.stamp)
-        self._stream.saw(stamp_ns)
-        self._handle(self._perception.on_joints(stamp_ns, msg.name, msg.position, msg.velocity, msg.effort))
+        outputs = self._perception.on_joints(stamp_ns, msg.name, msg.position, msg.velocity, msg.effort)
+        self._saw(self._perception.joints.heard_ns)
+        self._handle(outputs)
+
+    def _saw(self, believed_ns: int | None) -> None:
+        """Note an input's newest stamp that is believed; others are no clock for anything."""
+        if believed_ns is not None:
+            self._stream.saw(believed_ns)
 
     def _on_tick(self) -> None:
         """What silence means: an ended episode gets no more frames, a camera may be dead, or the model's thread."""
@@ -179,7 +191,7 @@ class PrmNode(ManagedNode):
         if self._perception.ending and quiet_s >= self.settings.end_wait_s:
             self._handle(self._perception.finish_episode())
         elif self._perception.running and now_ns is not None and quiet_s >= QUIET_S:
-            self._handle(list(self._perception.gate.on_time(now_ns)))
+            self._handle(self._perception.on_time(now_ns))
 
     # --- output -------------------------------------------------------------------------------------------------
 
@@ -188,7 +200,6 @@ class PrmNode(ManagedNode):
             if isinstance(output, KinematicSummary):
                 self._publish(KINEMATICS.name, kinematics_to_msg(output))
             elif isinstance(output, CameraHealth):
-                self._health[output.camera] = output
                 self._publish(CAMERAS.name, camera_to_msg(output))
             elif self._worker is not None:
                 self._worker.put(output, self._arrivals.get(getattr(output, "stamp_ns", -1)))
@@ -213,10 +224,12 @@ class PrmNode(ManagedNode):
         return [*cameras, self._joints_part(), self._model_part()]
 
     def _camera_part(self, camera: str) -> Part:
-        subscription, health = self._subscriptions_by_name[camera], self._health.get(camera)
-        values = {} if health is None else health.model_dump(exclude={"camera", "schema_version", "stamp_ns"})
-        values["age_s"] = self._age_s(None if health is None else health.last_frame_ns)
-        return diagnostics.stream_part(f"camera {camera}", subscription, values, _camera_trouble(health))
+        subscription = self._subscriptions_by_name[camera]
+        health = self._perception.gate.camera_health(camera, self._stream.now_ns() or 0)
+        values = health.model_dump(exclude={"camera", "schema_version", "stamp_ns"})
+        values["age_s"] = self._age_s(health.last_frame_ns)
+        trouble = _camera_trouble(health, self._recent_frames[camera].before(health))
+        return diagnostics.stream_part(f"camera {camera}", subscription, values, trouble)
 
     def _age_s(self, stamp_ns: int | None) -> float | None:
         """How old the newest message of an input is in stream time, s; None where none came."""
@@ -226,7 +239,8 @@ class PrmNode(ManagedNode):
     def _joints_part(self) -> Part:
         health, subscription = self._perception.joint_health, self._subscriptions_by_name["joints"]
         values = {**health.model_dump(exclude={"schema_version"}), "age_s": self._age_s(health.last_stamp_ns)}
-        return diagnostics.stream_part("joints", subscription, values, _joints_trouble(health, subscription.publishers))
+        trouble = _joints_trouble(health, self._recent_joints.before(health), subscription.publishers)
+        return diagnostics.stream_part("joints", subscription, values, trouble)
 
     def _model_part(self) -> Part:
         assert self._worker is not None and self._model is not None  # noqa: S101 - only while active
@@ -236,23 +250,22 @@ class PrmNode(ManagedNode):
         return Part("model", level, message, {"model": self._model.card.name, **vars(health)})
 
 
-def _joints_trouble(health: JointHealth, publishers: int) -> str:
+def _joints_trouble(health: JointHealth, before: JointHealth, publishers: int) -> str:
+    """What is wrong now, or has been since the older health."""
     found = ["two publishers or more"] if publishers > 1 else []
     if health.missing_since_ns:
         found.append(f"missing: {', '.join(health.missing_since_ns)}")
-    if health.unstamped or (health.last_stamp_ns == 0 and health.received > 1):
-        found.append("stamps of zero: the driver does not fill them in")
-    if health.stray:
-        found.append("stamps far apart: two publishers on two clocks, or a clock that was set")
+    if health.implausible > before.implausible:
+        found.append(f"joint {health.implausible_joint} jumps away and back: two publishers of the same joints?")
+    if stamps := stamp_words(health, before):
+        found.append(stamps)
     return "; ".join(found)
 
 
-def _camera_trouble(health: CameraHealth | None) -> str:
-    if health is None:
-        return ""
+def _camera_trouble(health: CameraHealth, before: CameraHealth) -> str:
     if health.bad and health.bad == health.received:
         return f"none of {health.bad} frames could be read"
-    if words := clock_words(health):
+    if words := "; ".join(filter(None, (clock_words(health), stamp_words(health, before)))):
         return words
     if health.frozen_since_ns is not None:
         return "repeats one picture"

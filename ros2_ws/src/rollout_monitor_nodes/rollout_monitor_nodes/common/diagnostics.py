@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
@@ -15,9 +17,15 @@ from rollout_monitor_nodes.common.qos_watch import QosWatch
 from rollout_monitor_nodes.common.subscribe import STEADY, AdaptiveSubscription
 
 PERIOD_S = 1.0
+RECENT_S = 10.0
+"""What was wrong with a stream is said for this long: one pause an hour ago is no trouble now."""
+
 CHECK_PERIOD_S = 0.2
 
 OK, WARN, ERROR, STALE = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR, DiagnosticStatus.STALE
+
+
+H = TypeVar("H")
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,23 @@ class Part:
     level: bytes
     message: str
     values: dict[str, object] = field(default_factory=dict)
+
+
+class Recent(Generic[H]):
+    """What a stream's health was a while ago, to tell what has happened since."""
+
+    def __init__(self, steady_s: Callable[[], float] = time.monotonic) -> None:
+        self._steady_s = steady_s
+        self._seen: deque[tuple[float, H]] = deque()
+
+    def before(self, health: H) -> H:
+        """The health of `RECENT_S` ago, or the oldest since; ``health`` is the newest, and kept."""
+        now_s = self._steady_s()
+        if not self._seen or now_s - self._seen[-1][0] >= PERIOD_S:
+            self._seen.append((now_s, health))
+        while len(self._seen) > 1 and self._seen[1][0] <= now_s - RECENT_S:
+            self._seen.popleft()
+        return self._seen[0][1]
 
 
 class Diagnostics:
