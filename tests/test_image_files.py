@@ -75,6 +75,14 @@ def test_damage_that_cannot_be_seen_does_not_reach_the_terminal_either(capfd: py
     assert "extraneous bytes" in capfd.readouterr().err, "this file is one that libjpeg writes about"
 
 
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 50), left=st.floats(0.2, 0.95))
+def test_any_cut_before_the_last_block_is_seen_behind_an_end_mark_too(seed: int, left: float) -> None:
+    whole = jpeg(scene(seed))
+    with pytest.raises(InputError, match="is damaged"):
+        decode_compressed("jpeg", whole[: int(left * len(whole))] + EOI)
+
+
 def test_nearly_every_hole_of_some_hundred_bytes_is_seen() -> None:
     """Not every one: behind a hole the codes are read out of step, and now and then they last to the end."""
     rng, seen = np.random.default_rng(3), 0

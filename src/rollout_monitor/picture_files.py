@@ -46,11 +46,11 @@ def check_jpeg(data: bytes) -> None:
 def decode_jpeg(data: bytes) -> RgbImage:
     """Decode a JPEG to (height, width, 3) uint8 RGB, orientation tags ignored, once it is seen to be whole.
 
-    All codes of the picture are read by FFmpeg first, 0.5 to 1 ms for 640x480. That finds a picture that ends too
-    early, also with an end mark put there, and codes that do not exist: every cut, and of holes of 1000, 100 and 10
-    bytes about 99, 95 and 75 in a hundred. Damage that leaves codes for a whole picture is not found, JPEG has no
-    checksum: most changed bits, surplus bytes, a hole behind which the codes, out of step, last to the end. Kinds of
-    JPEG that FFmpeg does not read go unchecked.
+    All codes of the picture are read by FFmpeg first, 0.5 to 1 ms for 640x480. That finds a picture that ends before
+    its last block, also with an end mark put there, and codes that do not exist: of holes of 1000, 100 and 10 bytes
+    98, 95 and 77 in a hundred. Damage that leaves codes for every block is not found, JPEG has no checksum: a
+    piece missing in the last block (16x16 pixels at most), most changed bits, surplus bytes, a hole behind which the
+    codes, out of step, last to the end. Kinds of JPEG that FFmpeg does not read go unchecked.
 
     Raises:
         InputError: it is cut short, damaged, or does not decode.
