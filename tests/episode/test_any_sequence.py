@@ -205,7 +205,7 @@ def check_report(report: EpisodeReport, pictures: dict[str, bytes]) -> None:
 
 def check_joints(health: JointHealth) -> None:
     dropped = health.not_advancing + health.malformed + health.unusable + health.unstamped + health.stray
-    assert health.received == health.used + dropped
+    assert health.received == health.used + dropped + health.implausible
 
 
 def check_camera(health: CameraHealth) -> None:
@@ -237,10 +237,11 @@ class Robot:
 
     def check_counts(self) -> None:
         health = self.engine.perception.joint_health
-        assert health.received == self.joint_messages
+        assert health.received + self.engine.perception.joints.held == self.joint_messages
         check_joints(health)
         for camera in self.engine.perception.gate.health(self.now_ns):
-            assert 0 <= self.frames[camera.camera] - camera.received <= 1, "at most the one that is held back"
+            held = self.frames[camera.camera] - camera.received
+            assert held == self.engine.perception.gate.held(camera.camera)
             check_camera(camera)
 
     def stamp(self, off: float | str) -> int:

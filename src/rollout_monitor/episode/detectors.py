@@ -41,6 +41,10 @@ class Detectors:
         self._leapt_ns = 0
         self._judged_ns = start_ns
 
+    def on_first(self, stamp_ns: int) -> None:
+        """The streams begin here, well after START: nobody watched before."""
+        self._witnessed_ns = stamp_ns
+
     def on_leap(self, stamp_ns: int, leap_ns: int) -> None:
         """All stamps leapt ahead to this one: nothing was silent for as long, and nothing stood still."""
         self._witnessed_ns = stamp_ns
@@ -141,9 +145,7 @@ class Detectors:
         lost = inputs.model_silent(
             stream_ns, since_ns, self._start_ns, max(limits.model_lost_s, 9 * usual_s), lost=True, cameras=cameras
         )
-        joints = inputs.joints_lost(
-            stream_ns, self._since(self._last_joints_ns), limits, cameras, self._joint_stamps
-        )
+        joints = inputs.joints_lost(stream_ns, self._since(self._last_joints_ns), limits, cameras, self._joint_stamps)
         return (
             self._update(EventKind.MODEL_LATE, late, immediate=True)
             + self._update(EventKind.MODEL_LOST, lost, immediate=True)
@@ -153,7 +155,7 @@ class Detectors:
 
     def _since(self, last_ns: int | None) -> int | None:
         """Since when an input can have been silent."""
-        return last_ns if last_ns is None or not self._leapt_ns else max(last_ns, self._witnessed_ns)
+        return last_ns if last_ns is None else max(last_ns, self._witnessed_ns)
 
     def _timeout(self, stream_ns: int) -> list[Event]:
         elapsed_s = (stream_ns - self._start_ns - self._leapt_ns) / _NS

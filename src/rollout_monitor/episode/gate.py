@@ -74,6 +74,11 @@ class CameraWatch:
         self._looked_tick = self._reported_tick = -1
 
     @property
+    def held(self) -> int:
+        """Frames in doubt, which are counted once those after them have shown what they were."""
+        return self._guard.held
+
+    @property
     def received(self) -> int:
         """Frames that came and are decided on."""
         return self._received + self._guard.unstamped + self._guard.repeated + self._guard.stray
@@ -232,7 +237,8 @@ class FrameGate:
                 self._restart()
             if not watch.see(frame, known_as):
                 continue
-            self._note_clock(camera, frame.stamp_ns)
+            if frame.stamp_ns == stamp_ns:  # one that was held came earlier
+                self._note_clock(camera, frame.stamp_ns)
             self._queue(camera, frame)
             selected += self._release()
             health += self.on_time(frame.stamp_ns)
@@ -286,6 +292,10 @@ class FrameGate:
     def health(self, stream_ns: int) -> list[CameraHealth]:
         """Every camera's health now, those without a frame included."""
         return [watch.health(stream_ns) for watch in self._watches.values()]
+
+    def held(self, camera: str) -> int:
+        """How many of a camera's frames are not decided on yet."""
+        return self._watches[camera].held
 
     def camera_health(self, camera: str, stream_ns: int) -> CameraHealth:
         """One camera's health now."""

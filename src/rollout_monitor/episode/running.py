@@ -46,6 +46,7 @@ class _Pace:
         self._newest_ns = start_ns
         self._steady = False
         self._own_ns: dict[str, int] = {}
+        self._begun = False
 
     def leap(self, source: str, stamp_ns: int) -> int:
         """How far all stamps leapt ahead with this input's newest, ns; 0 where they went on as they should."""
@@ -55,6 +56,12 @@ class _Pace:
             self._newest_ns, self._steady = stamp_ns, step_ns <= LEAP_NS // 2
         leapt = last_ns is not None and steady and min(step_ns, stamp_ns - last_ns) > LEAP_NS
         return step_ns if leapt else 0
+
+    def begins(self, stamp_ns: int, source: str) -> bool:
+        """Whether this is the first stamp, of all or of an input, and far ahead: that may be of another clock."""
+        first = not self._begun or (source != "" and source not in self._own_ns)
+        self._begun = True
+        return first and stamp_ns - self._newest_ns > LEAP_NS
 
     def is_ahead(self, stream_ns: int) -> bool:
         """Whether a time leaps ahead of what any input's own stamps have shown."""
@@ -177,13 +184,19 @@ class RunningEpisode:
         """Take a camera's health."""
         if self._past_end(health.stamp_ns) or health.stamp_ns < self._marker.stamp_ns:
             return []
+        self._note_first(health.stamp_ns)
         leapt = [] if health.last_frame_ns is None else self._leap(f"camera {health.camera}", health.last_frame_ns)
         if self._pace.is_ahead(health.stamp_ns):
             return leapt  # in the time of an input that leapt, and has not told of it yet
         return leapt + self._detectors.on_camera(health)
 
+    def _note_first(self, stamp_ns: int, source: str = "") -> None:
+        if self._pace.begins(stamp_ns, source):
+            self._detectors.on_first(stamp_ns)
+
     def _leap(self, source: str, stamp_ns: int) -> list[Event]:
         """Note when all stamps leap ahead at once: no device is to blame for what nobody saw."""
+        self._note_first(stamp_ns, source)
         leap_ns = self._pace.leap(source, stamp_ns)
         if not leap_ns:
             return []

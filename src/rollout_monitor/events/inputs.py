@@ -230,7 +230,8 @@ class JointsInvalidDetector:
                 Severity.ERROR,
                 over=False,
                 reason=f"joint {health.implausible_joint} jumps away and back, {visits} times in the last "
-                f"{VISITS_NS // _NS} s: most likely two publishers of the same joints (rollout-monitor doctor names them)",
+                f"{VISITS_NS // _NS} s: most likely two publishers of the same joints; "
+                "rollout-monitor doctor names them",
                 values={"implausible": float(visits)},
             )
         if bad >= self._settings.joints_invalid_share * received:

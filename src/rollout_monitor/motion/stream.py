@@ -61,7 +61,9 @@ class JointStream:
         self._due_ns: int | None = None  # the stamp from which the next summary is due
         self._jumps = 0
         self._guards: dict[tuple[str, ...], StampGuard[_Message]] = {}  # by the names in a message
-        self._guards_by_joints: dict[frozenset[str], StampGuard[_Message]] = {}  # whatever their order: publishers differ
+        self._guards_by_joints: dict[
+            frozenset[str], StampGuard[_Message]
+        ] = {}  # whatever their order: publishers differ
         self._back_ns = round(settings.clock_back_s * NS)
         self._unstamped = self._repeated = self._stray = self._lost = 0  # of guards that were forgotten
         self._told_received = 0

@@ -23,7 +23,19 @@ VELOCITY_TOLERANCE = 0.5
 class Track:
     """Samples of one joint, with the holes between them. Stamps are nanoseconds and advance."""
 
-    __slots__ = ("_cut", "_gap_ns", "_holes", "_size", "_stamps", "_values", "_velocities", "first_ns", "last", "last_ns", "name")
+    __slots__ = (
+        "_cut",
+        "_gap_ns",
+        "_holes",
+        "_size",
+        "_stamps",
+        "_values",
+        "_velocities",
+        "first_ns",
+        "last",
+        "last_ns",
+        "name",
+    )
 
     def __init__(self, name: str, gap_ns: int) -> None:
         self.name = name

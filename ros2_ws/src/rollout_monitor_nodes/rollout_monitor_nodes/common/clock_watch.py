@@ -44,7 +44,9 @@ class ClockWatch:
         self._set_s: float | None = None  # steady time when it was set
         self.jumps_back = self.jumps_ahead = 0
         self._handle = node.get_clock().create_jump_callback(
-            JumpThreshold(min_forward=Duration(seconds=AHEAD_S), min_backward=Duration(seconds=-BACK_S), on_clock_change=False),
+            JumpThreshold(
+                min_forward=Duration(seconds=AHEAD_S), min_backward=Duration(seconds=-BACK_S), on_clock_change=False
+            ),
             post_callback=self._on_jump,
         )
 
