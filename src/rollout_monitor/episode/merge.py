@@ -17,11 +17,16 @@ T = TypeVar("T")
 BACK_NS = 1_000_000_000
 """A stamp this far behind the one before in its stream belongs to a clock that was set back."""
 
+AHEAD_NS = 2_000_000_000
+"""After a step ahead by more, where the steps before were small, the other stream is given its time anew."""
+
 
 @dataclass
 class _Stream(Generic[T]):
     waiting: deque[tuple[int, T]] = field(default_factory=deque)
     newest_ns: int | None = None
+    step_ns: int = 0
+    leapt_ns: int = 0
     given_up: bool = False
 
     def reached(self, stamp_ns: int) -> bool:
@@ -66,11 +71,15 @@ class StampMerger(Generic[T]):
         advances = stream.newest_ns is None or stamp_ns > stream.newest_ns
         if advances and self._passed_ns is not None and stamp_ns < self._passed_ns:
             self.overtaken += 1
+        step_ns = 0 if stream.newest_ns is None else stamp_ns - stream.newest_ns
+        if step_ns > AHEAD_NS and stream.step_ns <= AHEAD_NS // 2:
+            stream.leapt_ns = stamp_ns
+        stream.step_ns = step_ns
         stream.newest_ns = stamp_ns
         stream.given_up = False
         stream.waiting.append((stamp_ns, record))
         other = self._second if stream is self._first else self._first
-        if stamp_ns - stream.waiting[0][0] >= self._wait_ns:
+        if stamp_ns - max(stream.waiting[0][0], stream.leapt_ns) >= self._wait_ns:
             other.given_up = True
         return self._ordered()
 

@@ -179,6 +179,9 @@ class GridResampler:
         if jumped:
             return self._doubt(_Message(stamp_ns, layout, positions, velocities, jumped))
         if self._doubts:
+            held = self._doubts.get(frozenset(track.name for _, track in layout))
+            if held and self._stays(held[-1], layout, positions):
+                return self._doubt(_Message(stamp_ns, layout, positions, velocities, held[-1].jumped))
             self._drop_doubts(stamp_ns, layout)
         return self._use(stamp_ns, layout, positions, velocities)
 
@@ -242,6 +245,13 @@ class GridResampler:
             used |= new is not None
             rows += new or ()
         return rows if used else None
+
+    def _stays(self, held: _Message, layout: Layout, positions: Sequence[float]) -> bool:
+        """Whether positions are nearer to those in doubt than to those before, which time has brought within reach."""
+        was = {track.name: held.positions[index] for index, track in held.layout}
+        away = [abs(positions[index] - was[track.name]) for index, track in layout]
+        back = [abs(positions[index] - track.last) for index, track in layout]
+        return max(away) < max(back)
 
     def _follows(self, after: _Message, before: _Message) -> bool:
         reach = self._reach(after.stamp_ns - before.stamp_ns, after.stamp_ns)
