@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from graph import Graph, Heard, Process
+from rollout_monitor_nodes.common.conversions import time_to_msg
 from rollout_monitor_nodes.common.spin import make_executor
 from stack import Stack
 
@@ -35,7 +36,7 @@ for k in range(count):
     msg = JointState(name=names, position=[math.sin(t + i) for i in range(len(names))])
     if kind == "nan" and k % 10 == 3:
         msg.position = [math.nan] * len(names)
-    if kind == "unstamped" and k % 50 == 7:
+    if kind == "unstamped" and k % 50 == 0:  # the first one, too
         stamp_ns = 0
     if kind == "ahead" and k % 100 == 7:
         stamp_ns += 3600 * 1_000_000_000
@@ -86,7 +87,8 @@ def test_no_fast_topic_is_ever_given_to_a_multithreaded_executor() -> None:
         code = path.read_text(encoding="utf-8")
         assert "MultiThreadedExecutor(" not in code and "import MultiThreadedExecutor" not in code, path
         if path.name != "spin.py":
-            assert "spin_until_future_complete" not in code and "rclpy.spin(" not in code, path
+            for waits in ("spin_until_future_complete", "rclpy.spin(", "client.call(", "_client.call("):
+                assert waits not in code, (path, waits)
 
 
 def test_not_one_is_lost_at_1000_hz_and_timers_fire(graph: Graph, curve: Path) -> None:
@@ -145,16 +147,18 @@ def final_values(said: Heard, graph: Graph, received: int) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("kind", "field", "share", "words"),
     [
-        ("unstamped", "unstamped", 0.02, "stamps of zero"),
-        ("ahead", "stray", 0.01, "stamps far apart"),
-        ("repeated", "not_advancing", 0.5, "streaming"),
+        ("unstamped", "unstamped", 0.02, "header stamps are zero: the driver does not fill them in"),
+        ("ahead", "stray", 0.01, "stamps are far apart"),
+        ("repeated", "not_advancing", 0.5, "stamps repeat ("),
         ("nan", "unusable", 0.1, "streaming"),
     ],
 )
 def test_what_is_wrong_with_a_stream_is_published(
     graph: Graph, curve: Path, kind: str, field: str, share: float, words: str
 ) -> None:
-    """ros_comm#60, ros_comm#1716 (zero stamps); robot_localization#336 (repeated); clearpath_robot#222 (NaN)."""
+    """ros_comm#60, ros_comm#1716 (zero stamps); robot_localization#336 (repeated); clearpath_robot#222,
+    ros_odrive#20 and Universal_Robots_ROS2_Driver#1228 (NaN).
+    """
     stack = Stack(graph)
     stack.start_prm(curve)
     said = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "DIAGNOSTICS")
@@ -166,3 +170,31 @@ def test_what_is_wrong_with_a_stream_is_published(
     values = final_values(said, graph, 800)
     assert {"received", "used", "lost", "not_advancing", "rate_hz", "age_s"} <= set(values)
     assert float(values["age_s"]) >= 0.0 and int(values[field]) == pytest.approx(share * 800, abs=1)
+
+
+def test_services_asked_for_inside_callbacks_are_answered(graph: Graph) -> None:
+    """rclpy#1398: each call is made inside the callback of the one before; neither side waits, and none hangs."""
+    stack = Stack(graph)
+    stack.start_monitor()
+    answers: list[Any] = []
+    wanted = [
+        ("start_episode", "StartEpisode", {"task": "lift", "episode_id": "nested", "stamp": time_to_msg(START_NS)}),
+        ("query_progress", "QueryProgress", {}),
+        ("end_episode", "EndEpisode", {}),
+    ]
+
+    def ask(at: int) -> None:
+        service, kind, fields = wanted[at]
+        client = graph.client(f"/ur5e/rollout/{service}", f"rollout_monitor_msgs/srv/{kind}")
+        client.call_async(client.srv_type.Request(**fields)).add_done_callback(lambda future: on_answer(at, future))
+
+    def on_answer(at: int, future: Any) -> None:
+        answers.append(future.result())
+        if at + 1 < len(wanted):
+            ask(at + 1)
+
+    client = graph.client("/ur5e/rollout/start_episode", "rollout_monitor_msgs/srv/StartEpisode")
+    graph.until("the services", client.service_is_ready)
+    ask(0)
+    graph.until("every answer", lambda: len(answers) == len(wanted))
+    assert answers[0].success and answers[2].success

@@ -81,6 +81,22 @@ def test_a_stop_in_mid_episode_loses_nothing(graph: Graph, endless: Rollout, num
     _assert_gapless(stack.recordings / "endless")
 
 
+def test_a_stop_in_mid_episode_with_the_embedded_model(graph: Graph, endless: Rollout) -> None:
+    """SIGTERM while a network runs in prm_node's thread: the same promise."""
+    stack = Stack(graph)
+    stack.start_all(None)
+    stack.play(endless.folder, rate=1.0)
+    graph.until("estimates", lambda: stack.statuses.messages[-1].estimates >= 3)
+    asked_s = time.monotonic()
+    for process in stack.nodes.values():
+        process.signal(signal.SIGTERM)
+    report = stack.report("endless")
+    assert time.monotonic() - asked_s < WITHIN_S
+    assert {name: process.wait() for name, process in stack.nodes.items()} == dict.fromkeys(stack.nodes, 0)
+    assert report.state is EpisodeState.INTERRUPTED and report.estimates >= 3
+    assert not [name for name, process in stack.nodes.items() if "Traceback" in process.text]
+
+
 def _assert_gapless(folder: Path) -> None:
     with open_bag(folder) as bag:
         stamps = [header_stamp_ns(m.raw) for m in bag.messages({f"{NAMESPACE}/joint_states"})]

@@ -60,7 +60,7 @@ def test_every_message_arrives_byte_for_byte(graph: Graph, rollout: Rollout) -> 
 
 
 def test_a_loop_moves_stamps_on_and_names_new_attempts(graph: Graph, rollout: Rollout) -> None:
-    """rosbag2 pull 361: a loop that repeats old stamps sets every listener's clock back."""
+    """rosbag2#361: a loop that repeats old stamps sets every listener's clock back."""
     heard = listen_to_all(graph)
     replay = graph.start("replay_node", bag=rollout.folder, rate=8.0, loop=True, settle_s=0.0)
     joints, markers = heard["/joint_states"], heard["/rollout/episode"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -119,9 +120,10 @@ def test_a_camera_on_another_clock_is_named_while_it_streams(graph: Graph, curve
             shifted_ns = T0 + k * NS // 50 + round(ahead_s * NS)
             publish(camera, "sensor_msgs/msg/CompressedImage", shifted_ns, format="jpeg", data=jpegs[k % 2])
         parts = [part for array in said.messages for part in array.status if part.name.endswith("camera front")]
-        return bool(parts) and words in parts[-1].message
+        named = bool(parts) and words in parts[-1].message
+        return named and bool(health.messages) and not math.isnan(health.messages[-1].clock_offset)
 
-    graph.until("the clock is named in the diagnostics", told)
+    graph.until("the clock is named in the diagnostics, and the health carries it", told)
     assert health.messages[-1].clock_offset == pytest.approx(ahead_s, abs=0.15)
     assert health.messages[-1].offset_from == "joint_states"
 
