@@ -126,7 +126,8 @@ def test_a_second_publisher_on_the_same_clock_is_in_no_figure(order: int, every:
 
 def test_one_impossible_position_is_dropped_and_no_event() -> None:
     spike = joints_by(
-        Streams().build(), lambda s, t, what: [(s, (what[0], (what[1][0], 1e3)) if abs(t - 5) < 0.004 else what)]  # type: ignore[index]
+        Streams().build(),
+        lambda s, t, what: [(s, (what[0], (what[1][0], 1e3)) if abs(t - 5) < 0.004 else what)],  # type: ignore[index]
     )
     report, truth = run(spike), run(Streams().build())
     assert report.motion is not None and truth.motion is not None and report.joints is not None
@@ -138,7 +139,8 @@ def test_one_impossible_position_is_dropped_and_no_event() -> None:
 def test_a_new_position_that_stays_is_believed_and_apart_from_the_old() -> None:
     """Homing sets an encoder anew: every message counts, and the jump is in no figure."""
     homed = joints_by(
-        Streams().build(), lambda s, t, what: [(s, (what[0], tuple(x + 2.0 * (t > 6) for x in what[1])))]  # type: ignore[union-attr]
+        Streams().build(),
+        lambda s, t, what: [(s, (what[0], tuple(x + 2.0 * (t > 6) for x in what[1])))],  # type: ignore[union-attr]
     )
     report, truth = run(homed), run(Streams().build())
     assert report.joints is not None and report.motion is not None and truth.motion is not None
@@ -151,7 +153,8 @@ def test_a_new_position_that_stays_is_believed_and_apart_from_the_old() -> None:
 def test_a_joint_that_is_faster_than_the_bound_is_used_as_it_is() -> None:
     """Positions in another unit: no message may be lost to a bound that does not hold for them."""
     fast = joints_by(
-        Streams().build(), lambda s, t, what: [(s, (what[0], (400.0 * math.sin(9 * t), what[1][1])))]  # type: ignore[index]
+        Streams().build(),
+        lambda s, t, what: [(s, (what[0], (400.0 * math.sin(9 * t), what[1][1])))],  # type: ignore[index]
     )
     report = run(fast)
     assert report.joints is not None and report.motion is not None
