@@ -145,6 +145,10 @@ class Perception:
             return []
         return [summary, *self._gate.on_time(summary.stamp_ns), *self._finish_if_past(stamp_ns)]
 
+    def on_bad_joints(self) -> None:
+        """Count a joint state that could not even be read as a message of its type."""
+        self._joints.count_malformed()
+
     def finish_episode(self) -> list[Output]:
         """Close the ending episode now: no more of its frames will come. Does nothing when none is ending.
 

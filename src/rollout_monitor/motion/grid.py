@@ -149,6 +149,11 @@ class GridResampler:
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
+    def count_malformed(self) -> None:
+        """Count a message whose parts do not fit each other."""
+        self.received += 1
+        self.malformed += 1
+
     def add(
         self, stamp_ns: int, names: Sequence[str], positions: Sequence[float], velocities: Sequence[float] = ()
     ) -> list[Row] | None:
@@ -166,8 +171,7 @@ class GridResampler:
         layout = self._layout(tuple(names))
         count = len(names)
         if layout is None or len(positions) not in (0, count) or len(velocities) not in (0, count):
-            self.received += 1
-            self.malformed += 1
+            self.count_malformed()
             return None
         if len(positions) == 0:
             self.received += 1

@@ -217,6 +217,10 @@ class JointStream:
         while self._raw_efforts[0][0] < stamp_ns - self._keep_ns:
             self._raw_efforts.popleft()
 
+    def count_malformed(self) -> None:
+        """Count a message that could not be read at all."""
+        self._grid.count_malformed()
+
     def count_lost(self, lost: int) -> None:
         """Count messages that never arrived, as the middleware tells."""
         self._lost += lost

@@ -13,20 +13,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sensor_msgs.msg import JointState
-
 from rollout_monitor.episode.estimator import Estimator
 from rollout_monitor.episode.perception import Output, Perception
+from rollout_monitor.errors import InputError
 from rollout_monitor.events.inputs import clock_words, stamp_words
 from rollout_monitor.prm.protocol import ProgressModel
 from rollout_monitor.prm.registry import create
 from rollout_monitor.records import Boundary, CameraHealth, JointHealth, KinematicSummary, ProgressEstimate
 from rollout_monitor_nodes.common import diagnostics
+from rollout_monitor_nodes.common.cdr import JointReader
 from rollout_monitor_nodes.common.conversions import (
     camera_to_msg,
     kinematics_to_msg,
     progress_to_msg,
-    time_from_msg,
 )
 from rollout_monitor_nodes.common.diagnostics import Diagnostics, Part, Recent
 from rollout_monitor_nodes.common.folders import stored_report
@@ -105,11 +104,13 @@ class PrmNode(ManagedNode):
                 raw=True,
                 on_lost=partial(self._perception.count_lost, camera),
             )
+        self._joint_reader = JointReader()
         self._subscriptions_by_name["joints"] = AdaptiveSubscription(
             watch,
             [Source(JOINTS.name, JOINTS.type)],
             self._on_joints,
             depth=PROFILES["JOINTS"].depth,
+            raw=True,
             on_lost=partial(self._perception.count_lost, None),
         )
         timer = self.create_timer(TICK_S, self._on_tick, clock=STEADY)
@@ -171,9 +172,15 @@ class PrmNode(ManagedNode):
 
         return on_image
 
-    def _on_joints(self, _: Source, msg: JointState) -> None:
-        stamp_ns = time_from_msg(msg.header.stamp)
-        outputs = self._perception.on_joints(stamp_ns, msg.name, msg.position, msg.velocity, msg.effort)
+    def _on_joints(self, _: Source, raw: bytes) -> None:
+        try:
+            joints = self._joint_reader.read(raw)
+        except InputError:
+            self._perception.on_bad_joints()
+            return
+        outputs = self._perception.on_joints(
+            joints.stamp_ns, joints.names, joints.positions, joints.velocities, joints.efforts
+        )
         self._saw(self._perception.joints.heard_ns)
         self._handle(outputs)
 

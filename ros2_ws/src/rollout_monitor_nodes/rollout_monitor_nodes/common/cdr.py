@@ -165,7 +165,7 @@ class JointReader:
     _STAMP_END = ENCAPSULATION_BYTES + 8
 
     def __init__(self) -> None:
-        self._known: deque[tuple[bytes, list[str], str]] = deque(maxlen=KNOWN_NAMES)
+        self._known: deque[tuple[bytes, tuple[str, ...], str]] = deque(maxlen=KNOWN_NAMES)
 
     def read(self, raw: bytes) -> RawJoints:
         """Take one message apart.
@@ -200,14 +200,14 @@ class JointReader:
             raise InputError(f"message is cut short: no field at byte {at}") from error
         return RawJoints(seconds * _NS + nanoseconds, names, *values)
 
-    def _learn(self, raw: bytes) -> tuple[bytes, list[str], str]:
+    def _learn(self, raw: bytes) -> tuple[bytes, tuple[str, ...], str]:
         reader = _Reader(raw)
         reader.stamp()
         reader.text()
         count = reader.number("I")
         if count > len(raw):
             raise InputError(f"message is cut short: {count} names announced in {len(raw)} bytes")
-        names = [reader.text() for _ in range(count)]
+        names = tuple(reader.text() for _ in range(count))
         found = (raw[self._STAMP_END : ENCAPSULATION_BYTES + reader.at], names, _ORDERS[raw[1]])
         self._known.append(found)
         return found
