@@ -209,7 +209,7 @@ def test_order_of_names_and_number_of_publishers_change_nothing() -> None:
 
 
 def test_nan_is_counted_and_in_no_figure() -> None:
-    """clearpath_robot#222, ros_odrive#20, Universal_Robots_ROS2_Driver#1228: an interface that is missing is published as NaN."""
+    """clearpath_robot#222, ros_odrive#20, UR driver#1228: an interface that is missing is published as NaN."""
 
     def broken(stamp: int, t: float, what: tuple[object, ...]) -> list[tuple[int, tuple[object, ...]]]:
         nan = round(t * 100) % 10 == 3

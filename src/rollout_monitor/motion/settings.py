@@ -37,7 +37,7 @@ class MotionSettings(BaseModel):
         default=0.5,
         ge=0.0,
         le=60.0,
-        description="stamps back by more start a new segment; by less they are late messages and dropped",
+        description="stamps back by more start a new segment; by less they are late, unless three in a row agree",
     )
     max_speed: float = Field(
         default=50.0,
