@@ -242,4 +242,4 @@ def test_a_simulated_clock_set_back_ends_the_attempt(graph: Graph, tmp_path: Pat
     robot.until("the report", lambda: robot.stack.reports.messages)
     report = robot.stack.report("take")
     assert report.state is EpisodeState.INTERRUPTED and of_kind(report, EventKind.CLOCK_JUMP)
-    assert "/clock was set back by" in robot.said_of("clock")
+    robot.until("the diagnostic", lambda: "/clock was set back by" in robot.said_of("clock"))

@@ -233,7 +233,7 @@ class FrameGate:
         selected: list[Selected] = []
         health: list[CameraHealth] = []
         for frame, known_as in watch.believe(Frame(stamp_ns, decode), fingerprint):
-            if watch.last_ns is not None and frame.stamp_ns < watch.last_ns - self._settings.jump_s * _NS:
+            if watch.last_ns is not None and frame.stamp_ns < watch.last_ns - round(self._settings.jump_s * _NS):
                 self._restart()
             if not watch.see(frame, known_as):
                 continue

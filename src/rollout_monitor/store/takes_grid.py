@@ -48,7 +48,7 @@ class GridPicker:
         """
         newest = self._newest.get(frame.camera)
         if newest is not None and frame.stamp_ns <= newest:
-            if frame.stamp_ns < newest - JUMP_S * NS:
+            if frame.stamp_ns < newest - round(JUMP_S * NS):
                 back_s = (newest - frame.stamp_ns) / NS
                 raise InputError(
                     f"camera {frame.camera}: stamps go back by {back_s:.1f} s at {newest} ns: the clock was set back "
@@ -89,7 +89,7 @@ class GridPicker:
         """Whether every other camera has shown all it has up to this stamp, or has fallen silent."""
         for camera in self._others:
             last = self._newest.get(camera)
-            if last is None or stamp_ns - PAIR_SKEW_S * NS <= last < stamp_ns:
+            if last is None or stamp_ns - round(PAIR_SKEW_S * NS) <= last < stamp_ns:
                 return False
         return True
 
