@@ -14,7 +14,7 @@ from rollout_monitor.bringup import shared_memory
 HOLDER = """
 import fcntl, sys
 held = open(sys.argv[1])
-fcntl.flock(held, fcntl.LOCK_EX)
+fcntl.flock(held, fcntl.LOCK_SH if held.name.endswith("_sl") else fcntl.LOCK_EX)
 print("locked", flush=True)
 sys.stdin.read()
 """
@@ -51,7 +51,7 @@ def test_a_young_one_may_be_about_to_be_locked(tmp_path: Path) -> None:
 
 
 def test_what_is_no_segment_of_this_user_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ports are shared; a link may lead anywhere; a file of that name may be of a stranger."""
+    """A port that is young; a link may lead anywhere; a file of that name may be of a stranger."""
     for name in ("fastrtps_port7000", "sem.fastrtps_port7000_mutex", "fastdds_0123", "other_0123456789abcdef"):
         make_segment(tmp_path, name)
     aim = make_segment(tmp_path, "precious")
@@ -73,3 +73,35 @@ def test_a_process_removes_its_own_and_no_other(tmp_path: Path) -> None:
 
 def test_a_machine_without_such_a_folder_is_fine(tmp_path: Path) -> None:
     assert shared_memory.remove_dead(tmp_path / "none") == []
+
+
+def make_port(folder: Path, number: int, age_s: float = 60.0) -> None:
+    """A port with its mutex, as everybody leaves it."""
+    port = folder / f"fastrtps_port{number}"
+    port.write_bytes(b"data")
+    (folder / f"sem.{port.name}_mutex").touch()
+    made = port.stat().st_mtime - age_s
+    os.utime(port, (made, made))
+
+
+@pytest.mark.parametrize("lock", ["fastrtps_port7001_el", "fastrtps_port7000_sl", "fastdds_0123456789abcdef_el"])
+def test_ports_go_when_nobody_holds_a_lock_and_never_before(tmp_path: Path, lock: str) -> None:
+    """A process that starts has locked its segment before it opens a port."""
+    make_port(tmp_path, 7000)
+    make_port(tmp_path, 7001)
+    (tmp_path / lock).touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None and owner.stdout.readline() == "locked\n"
+        assert shared_memory.remove_dead(tmp_path) == []
+        owner.kill()
+    removed = shared_memory.remove_dead(tmp_path)
+    assert [path.name for path in removed] == ["fastrtps_port7000", "fastrtps_port7001"]
+    assert not [path for path in tmp_path.iterdir() if "port" in path.name]
+
+
+def test_a_young_port_stays(tmp_path: Path) -> None:
+    make_port(tmp_path, 7000, age_s=0.0)
+    assert shared_memory.remove_dead(tmp_path) == []
+    assert (tmp_path / "sem.fastrtps_port7000_mutex").exists()

@@ -2,8 +2,11 @@
 
 Each segment ``fastdds_<id>`` (``fastrtps_<id>`` up to Jazzy) has a file ``..._el`` beside it, on which its owner holds
 an exclusive lock for as long as it lives, in whatever container. The kernel lets go of the lock with the process, so a
-segment whose lock can be had belongs to nobody. Ports (``..._port7000``, 50 kB) are shared between processes and the
-next one that opens them repairs them: they are left alone.
+segment whose lock can be had belongs to nobody.
+
+Ports (``..._port7000``, 50 kB) are shared between processes and stay behind, also where everybody ended in good order.
+When a few dozen lie about, nodes that start begin to miss each other. They are removed when no process holds any lock:
+a process that starts locks its segment before it opens a port, so none can be about to use one.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ SETTLED_S = 2.0
 """A younger lock file may be of a process that has made it and takes its lock in the next microsecond."""
 
 _LOCK = re.compile(r"fast(dds|rtps)_[0-9a-f]{16}_el")
+_ANY_LOCK = re.compile(r"fast(dds|rtps)_\w+_[es]l")
+_PORT = re.compile(r"fast(dds|rtps)_port\d+")
 
 
 def remove_dead(folder: Path = SHM, settled_s: float = SETTLED_S) -> list[Path]:
@@ -37,7 +42,47 @@ def remove_dead(folder: Path = SHM, settled_s: float = SETTLED_S) -> list[Path]:
         locks = [Path(entry.path) for entry in os.scandir(folder) if _LOCK.fullmatch(entry.name)]
     except OSError:
         return []
-    return [segment for lock in sorted(locks) if (segment := _remove_if_dead(lock, settled_s)) is not None]
+    removed = [segment for lock in sorted(locks) if (segment := _remove_if_dead(lock, settled_s)) is not None]
+    return removed + _remove_ports(folder, settled_s)
+
+
+def _remove_ports(folder: Path, settled_s: float) -> list[Path]:
+    """Remove this user's ports, their locks and mutexes, if nobody holds a lock."""
+    names = [entry.name for entry in os.scandir(folder)]
+    ports = [folder / name for name in names if _PORT.fullmatch(name)]
+    if not ports or any(_held(folder / name) for name in names if _ANY_LOCK.fullmatch(name)):
+        return []
+    removed = []
+    for port in sorted(ports):
+        with suppress(OSError):
+            about = port.lstat()
+            young = time.time() - about.st_mtime < settled_s
+            if not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid() or young:
+                continue
+            port.unlink()
+            removed.append(port)
+            for name in (f"{port.name}_el", f"{port.name}_sl", f"sem.{port.name}_mutex"):
+                port.with_name(name).unlink(missing_ok=True)
+    return removed
+
+
+def _held(lock: Path) -> bool:
+    """Whether a process holds the lock; one that cannot be looked at counts as held."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        # Several readers may share the lock of a port (..._sl); all others are exclusive.
+        kind = fcntl.LOCK_EX if lock.name.endswith("_sl") else fcntl.LOCK_SH
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def remove_own(folder: Path = SHM) -> None:
