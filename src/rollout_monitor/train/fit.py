@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from rollout_monitor.prm.text import Vocabulary
+from rollout_monitor.train import checkpoint as checkpoints
 from rollout_monitor.train.features import Rollout
 from rollout_monitor.train.head import BINS, Head, HeadSize, TextEncoder
 from rollout_monitor.train.sequences import Batch, Labels, make_batch
@@ -71,7 +72,7 @@ def fit(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.learning_rate, settings.steps, pct_start=0.1)
     key = {**asdict(settings), "size": asdict(size), "rollouts": len(rollouts), "words": len(vocabulary.words)}
     parts: dict[str, Any] = {"network": network, "optimiser": optimiser, "schedule": schedule}
-    losses = _resume(checkpoint, key, parts)
+    losses = checkpoints.resume(checkpoint, key, parts)
     labels = Labels()
     network.train()
     for step in range(len(losses), settings.steps):
@@ -88,7 +89,7 @@ def fit(
         losses.append(float(loss.detach()))
         report(step + 1, losses[-1])
         if (step + 1) % settings.checkpoint_every == 0:
-            _save(checkpoint, key, parts, losses)
+            checkpoints.save(checkpoint, key, parts, losses)
     network.eval()
     return network, losses
 
@@ -118,25 +119,6 @@ def soft_targets(progress: torch.Tensor) -> torch.Tensor:
     centres = (torch.arange(BINS) + 0.5) * BIN_WIDTH
     near = -0.5 * ((centres - progress[..., None]) / SOFTNESS) ** 2
     return near.softmax(-1)
-
-
-def _save(path: Path, key: dict[str, Any], parts: dict[str, Any], losses: list[float]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    torch.save({"key": key, "losses": losses, **{name: part.state_dict() for name, part in parts.items()}}, temporary)
-    temporary.replace(path)
-
-
-def _resume(path: Path, key: dict[str, Any], parts: dict[str, Any]) -> list[float]:
-    """Load a checkpoint of the same training; the losses so far, empty where there is none."""
-    if not path.is_file():
-        return []
-    saved = torch.load(path, weights_only=True)
-    if saved["key"] != key:
-        return []
-    for name, part in parts.items():
-        part.load_state_dict(saved[name])
-    return list(saved["losses"])
 
 
 def run_head(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.sim.progress import trends
 from rollout_monitor.sim.tasks import TASKS, Task, get_task
+from rollout_monitor.train.batches import pad
 from rollout_monitor.train.features import Rollout
 from rollout_monitor.train.phrases import draw
 
@@ -142,12 +143,3 @@ def _lose_wrist(rng: np.random.Generator, present: npt.NDArray[np.float32]) -> N
         present[:, 1] = 0.0
     elif chance < NO_WRIST_SHARE + WRIST_LOST_SHARE:
         present[int(rng.integers(len(present))) :, 1] = 0.0
-
-
-def pad(texts: list[npt.NDArray[np.int64]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Word ids padded on the right to one array (n, longest), and the true lengths (n,)."""
-    lengths = np.array([len(text) for text in texts], dtype=np.int64)
-    words = np.zeros((len(texts), int(lengths.max())), dtype=np.int64)
-    for row, text in enumerate(texts):
-        words[row, : len(text)] = text
-    return words, lengths
