@@ -16,6 +16,7 @@ from stack import Stack
 TALKER = """
 import math, sys, time
 import rclpy
+from rclpy.duration import Duration
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from rollout_monitor_nodes.common.conversions import time_to_msg
@@ -28,8 +29,6 @@ node = Node("talker_" + kind)
 publisher = node.create_publisher(JointState, "/ur5e/joint_states", PROFILES["REPLAY"])
 while publisher.get_subscription_count() < 1:
     time.sleep(0.01)
-time.sleep(0.5)  # the other side matches a little later
-began = time.monotonic()
 for k in range(count):
     stamp_ns = start_ns + k * 1_000_000_000 // rate
     t = k / rate
@@ -44,6 +43,9 @@ for k in range(count):
         stamp_ns -= 1_000_000_000 // rate
     msg.header.stamp = time_to_msg(stamp_ns)
     publisher.publish(msg)
+    if k == 0:  # the other side can match later: what it has acknowledged it has heard
+        assert publisher.wait_for_all_acked(Duration(seconds=30))
+        began = time.monotonic()
     while time.monotonic() < began + (k + 1) / rate:
         time.sleep(0.0002)
 print("sent", count, flush=True)

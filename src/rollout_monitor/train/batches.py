@@ -6,18 +6,18 @@ is lost again. That is what teaches falling progress, which is rare in ordinary 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rollout_monitor.judges.robopulse import trends
-from rollout_monitor.prm.backbone import CELLS, CHANNELS
 from rollout_monitor.prm.text import Vocabulary
-from rollout_monitor.train.examples import Example
 
 FloatArray = npt.NDArray[np.float32]
+DETAILS = 5
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Mix:
         no_wrist, no_front: a camera that is not there at all.
         wrist_lost: a wrist camera that stops in the middle.
         no_joints: joint states that are not there.
+        lost_words: a word that the network is not told.
         noise: deviation of the noise on features, in their own scale.
         rewinds: speeds below zero and cuts occur at all; without them only recorded falls teach falling.
         language: the instruction is given; without it every task has the same words.
@@ -43,6 +44,7 @@ class Mix:
     no_front: float = 0.03
     wrist_lost: float = 0.05
     no_joints: float = 0.5
+    lost_words: float = 0.03
     noise: float = 0.05
     rewinds: bool = True
     language: bool = True
@@ -50,21 +52,72 @@ class Mix:
     joints: bool = True
 
 
+class Source(Protocol):
+    """A take that sequences are made from."""
+
+    joints: FloatArray
+    has_joints: bool
+
+    @property
+    def frames(self) -> int:
+        """How many frames."""
+        ...
+
+    def draw(self, rng: np.random.Generator, mix: Mix, vocabulary: Vocabulary) -> Drawn:
+        """An instruction, its words and a look."""
+        ...
+
+    def judge(self, task: str, path: npt.NDArray[np.int64]) -> Labels:
+        """True progress along a path of frames."""
+        ...
+
+    def details(self, task: str, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> FloatArray:
+        """What the progress of the goal in turn is made of, (t, 5); NaN where it is not known."""
+        ...
+
+
+class Drawn(Protocol):
+    """A take under one instruction, seen in one look."""
+
+    task: str
+    words: npt.NDArray[np.int64]
+
+    def views(self, path: npt.NDArray[np.int64]) -> FloatArray:
+        """What the views show: features (t, 2, channels, 14, 14), or what a network saw in them, (t, 2, view)."""
+        ...
+
+    def shown(self, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> FloatArray | None:
+        """Where the object in turn, its target and the tool are, (t, 2 views, 3, (x, y, seen)); None: not known."""
+        ...
+
+
+class Labels(Protocol):
+    """Labels of t frames; `rollout_monitor.sim.tabletop.goals.Judgement` is one."""
+
+    progress: npt.NDArray[np.float64]
+    done: npt.NDArray[np.bool_]
+    subtask: npt.NDArray[np.int64]
+
+
 @dataclass(frozen=True)
 class Batch:
-    """b sequences of t steps; see `rollout_monitor.train.network.Head.over_time` for the inputs' shapes.
+    """b sequences of t steps; see `rollout_monitor.train.network.Head` for the inputs' shapes.
 
     Attributes:
+        views: features or what a network saw in them, float32, (b, t, 2, ...).
+        present: which views, and whether joints, are there, float32 (b, t, 3).
+        joints: float32 (b, t, joints).
         words, lengths: padded word ids (b, longest) and how many are true (b,).
         progress, done: labels, float32, shape (b, t).
         direction: 0 falling, 1 flat, 2 rising, int64, shape (b, t).
-        subtask: goal in turn, int64, shape (b, t).
+        subtask: goal in turn, -1 where it is not known, int64, shape (b, t).
+        details: see `goals.details`, NaN where not known, float32 (b, t, 5).
         shown: where object, target and tool are in each view, (b, t, 2, 3, 2), and whether they can be seen in
             ``shown_valid`` (b, t, 2, 3).
         valid: 1 where the step counts, shape (b, t).
     """
 
-    grid: FloatArray
+    views: FloatArray
     present: FloatArray
     joints: FloatArray
     words: npt.NDArray[np.int64]
@@ -73,9 +126,15 @@ class Batch:
     done: FloatArray
     direction: npt.NDArray[np.int64]
     subtask: npt.NDArray[np.int64]
+    details: FloatArray
     shown: FloatArray
     shown_valid: FloatArray
     valid: FloatArray
+
+
+def scattered(rng: np.random.Generator, frames: int, steps: int, _mix: Mix) -> npt.NDArray[np.int64]:
+    """Single moments in their order: what `playback` is for moments that have no past."""
+    return np.sort(rng.choice(frames, size=min(steps, frames), replace=False)).astype(np.int64)
 
 
 def playback(rng: np.random.Generator, frames: int, steps: int, mix: Mix) -> npt.NDArray[np.int64]:
@@ -115,57 +174,67 @@ def playback(rng: np.random.Generator, frames: int, steps: int, mix: Mix) -> npt
 
 
 def make_batch(
-    rng: np.random.Generator, examples: Sequence[Example], vocabulary: Vocabulary, steps: int, mix: Mix
+    rng: np.random.Generator,
+    sources: Sequence[Source],
+    vocabulary: Vocabulary,
+    steps: int,
+    mix: Mix,
+    path_of: Callable[[np.random.Generator, int, int, Mix], npt.NDArray[np.int64]] = playback,
 ) -> Batch:
-    """One augmented sequence from each example."""
-    size, features = len(examples), examples[0].joints.shape[1]
+    """One augmented sequence from each source; with `scattered` single moments, labelled as they were recorded."""
+    drawn = [source.draw(rng, mix, vocabulary) for source in sources]
+    paths = [path_of(rng, source.frames, steps, mix) for source in sources]
+    views = [one.views(path) for one, path in zip(drawn, paths, strict=True)]
+    size, features = len(sources), sources[0].joints.shape[1]
+    words, lengths = pad([np.where(rng.random(len(one.words)) < mix.lost_words, 0, one.words) for one in drawn])
     batch = Batch(
-        grid=np.zeros((size, steps, 2, CHANNELS, CELLS, CELLS), dtype=np.float32),
+        views=np.zeros((size, steps, *views[0].shape[1:]), dtype=np.float32),
         present=np.ones((size, steps, 3), dtype=np.float32),
         joints=np.zeros((size, steps, features), dtype=np.float32),
-        words=np.zeros((size, 1), dtype=np.int64),
-        lengths=np.zeros(size, dtype=np.int64),
+        words=words,
+        lengths=lengths,
         progress=np.zeros((size, steps), dtype=np.float32),
         done=np.zeros((size, steps), dtype=np.float32),
         direction=np.zeros((size, steps), dtype=np.int64),
         subtask=np.zeros((size, steps), dtype=np.int64),
+        details=np.full((size, steps, DETAILS), np.nan, dtype=np.float32),
         shown=np.zeros((size, steps, 2, 3, 2), dtype=np.float32),
         shown_valid=np.zeros((size, steps, 2, 3), dtype=np.float32),
         valid=np.zeros((size, steps), dtype=np.float32),
     )
-    texts = []
-    for row, example in enumerate(examples):
-        task = example.draw_task(rng, mix.other_task if mix.language else 0.0)
-        texts.append(vocabulary.encode(example.draw_text(rng, task) if mix.language else "do it")[0])
-        path = playback(rng, example.frames, steps, mix)
-        _fill(rng, batch, row, example, task, path)
-        _lose(rng, batch.present[row], mix)
-    batch.grid[...] += mix.noise * rng.standard_normal(batch.grid.shape, dtype=np.float32)
-    words, lengths = pad(texts)
-    return Batch(**{**vars(batch), "words": words, "lengths": lengths})
+    for row, (source, one, path) in enumerate(zip(sources, drawn, paths, strict=True)):
+        batch.views[row, : len(path)] = views[row]
+        _label(batch, row, source, one, path, as_recorded=path_of is scattered)
+        _lose(rng, batch.present[row], mix, each=path_of is scattered)
+        if not source.has_joints:
+            batch.present[row, :, 2] = 0.0
+    batch.views[...] += mix.noise * rng.standard_normal(batch.views.shape, dtype=np.float32)
+    return batch
 
 
-def _fill(
-    rng: np.random.Generator, batch: Batch, row: int, example: Example, task: str, path: npt.NDArray[np.int64]
+def _label(
+    batch: Batch, row: int, source: Source, one: Drawn, path: npt.NDArray[np.int64], *, as_recorded: bool
 ) -> None:
     count = len(path)
-    judged = example.judge(task, path)
-    look = int(rng.integers(example.looks))
-    batch.grid[row, :count] = example.grid(look, path)
-    batch.joints[row, :count] = example.joints[path]
-    batch.progress[row, :count] = judged.progress
-    batch.done[row, :count] = judged.done
-    batch.direction[row, :count] = trends(judged.progress) + 1
-    batch.subtask[row, :count] = judged.subtask
-    shown = example.shown(look, task, path, judged.subtask)
-    batch.shown[row, :count], batch.shown_valid[row, :count] = shown[..., :2], shown[..., 2]
+    judged = source.judge(one.task, np.arange(source.frames) if as_recorded else path)
+    rows = path if as_recorded else np.arange(count)
+    progress, done, subtask = judged.progress[rows], judged.done[rows], judged.subtask[rows]
+    batch.joints[row, :count] = source.joints[path]
+    batch.progress[row, :count], batch.done[row, :count], batch.subtask[row, :count] = progress, done, subtask
+    batch.direction[row, :count] = trends(progress) + 1
+    batch.details[row, :count] = source.details(one.task, path, subtask)
+    shown = one.shown(path, subtask)
+    if shown is not None:
+        batch.shown[row, :count], batch.shown_valid[row, :count] = shown[..., :2], shown[..., 2]
     batch.valid[row, :count] = 1.0
-    if not example.has_joints:
-        batch.present[row, :, 2] = 0.0
 
 
-def _lose(rng: np.random.Generator, present: FloatArray, mix: Mix) -> None:
-    """Take cameras and joints away from a sequence, present (t, 3)."""
+def _lose(rng: np.random.Generator, present: FloatArray, mix: Mix, *, each: bool = False) -> None:
+    """Take cameras and joints away from a sequence, present (t, 3), or from ``each`` of its moments alone."""
+    if each:
+        for row in range(len(present)):
+            _lose(rng, present[row : row + 1], mix)
+        return
     chance = rng.random()
     if not mix.wrist or chance < mix.no_wrist:
         present[:, 1] = 0.0

@@ -10,7 +10,7 @@ Look 0 is the recorded one; the others are drawn anew: other cameras, light and 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,21 @@ from rollout_monitor.frames import RgbImage
 from rollout_monitor.images import decode_compressed, encode_jpeg
 from rollout_monitor.prm.backbone import Backbone
 from rollout_monitor.prm.posture import FEATURES, posture
+from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.sim.tabletop.catalogue import FIXTURE_INDEX, FIXTURES, JOINTED, OBJECT_INDEX, OBJECTS
 from rollout_monitor.sim.tabletop.files import Truth, project, read_joints, read_pictures, read_truth, rerender
-from rollout_monitor.sim.tabletop.goals import Judgement, Meters, judge_path, measure, parse
+from rollout_monitor.sim.tabletop.goals import Judgement, Meters, details, judge_path, measure, parse
 from rollout_monitor.sim.tabletop.looks import draw_look
 from rollout_monitor.sim.tabletop.phrases import draw_phrase
 from rollout_monitor.sim.tabletop.takes import JPEG_QUALITY
 from rollout_monitor.sim.tabletop.world import VIEWS
+from rollout_monitor.train.batches import Mix
 
 STEP = 1.0 / 32.0
 """Features are kept in steps of this size, -4 to 4."""
+
+SAME_WORDS = "do it"
+"""What a network without language is told, whatever the task."""
 
 BATCH = 16
 THINGS = len(OBJECTS) + len(FIXTURES) + 2
@@ -53,6 +58,7 @@ class Example:
         self.row = self.truth.row
         self._cache = cache
         self._meters: dict[str, Meters] = {}
+        self._details: dict[str, FloatArray] = {}
         self.looks = len(list(cache.glob("look*.npy")))
         self.joints: FloatArray = np.load(cache / "joints.npy")
         self.has_joints = True
@@ -70,6 +76,12 @@ class Example:
     def _shown(self) -> npt.NDArray[np.float16]:
         shown: npt.NDArray[np.float16] = np.load(self._cache / "shown.npy", mmap_mode="r")
         return shown
+
+    def draw(self, rng: np.random.Generator, mix: Mix, vocabulary: Vocabulary) -> Look:
+        """An instruction, its words and one of the looks."""
+        task = self.draw_task(rng, mix.other_task if mix.language else 0.0)
+        text = self.draw_text(rng, task) if mix.language else SAME_WORDS
+        return Look(self, task, vocabulary.encode(text)[0], int(rng.integers(self.looks)))
 
     def draw_task(self, rng: np.random.Generator, other: float) -> str:
         """The take's own task, or with probability ``other`` another one of its scene, similar ones first."""
@@ -90,6 +102,14 @@ class Example:
             self._meters[task] = measure(task, self.truth.states, self.truth.facts)
         return judge_path(self._meters[task], path)
 
+    def details(self, task: str, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> FloatArray:
+        """What the progress of the goal in turn is made of along a path, see `goals.details`; float32 (t, 5)."""
+        if task not in self._details:
+            self._details[task] = details(task, self.truth.states, self.truth.facts).astype(np.float32)
+        every = self._details[task]
+        out: FloatArray = every[path, np.minimum(subtask, every.shape[1] - 1)]
+        return out
+
     def grid(self, look: int, path: npt.NDArray[np.int64]) -> FloatArray:
         """Features of some frames, float32, (t, 2, 76, 14, 14)."""
         return self._grids[look][path].astype(np.float32) * np.float32(STEP)
@@ -106,6 +126,24 @@ class Example:
         wanted = np.stack([np.array(part)[turn] for part in (objects, targets, tools)], axis=1)
         every = self._shown[look][path].astype(np.float32)
         return np.take_along_axis(every, wanted[:, None, :, None], axis=2)
+
+
+@dataclass(frozen=True)
+class Look:
+    """A take under one instruction, seen in one look; see `rollout_monitor.train.batches.Drawn`."""
+
+    example: Example
+    task: str
+    words: npt.NDArray[np.int64]
+    look: int
+
+    def views(self, path: npt.NDArray[np.int64]) -> FloatArray:
+        """Features, float32, (t, 2, 76, 14, 14)."""
+        return self.example.grid(self.look, path)
+
+    def shown(self, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> FloatArray | None:
+        """Where things are, (t, 2, 3, 3)."""
+        return self.example.shown(self.look, self.task, path, subtask)
 
 
 def _place_of(name: str) -> int:
@@ -143,20 +181,6 @@ def cache_take(folder: Path, cache: Path, backbone: Backbone, looks: int, kind: 
     np.save(making / "joints.npy", _joints(folder, truth))
     shutil.rmtree(cache, ignore_errors=True)
     making.rename(cache)
-
-
-def cache_all(
-    data: Path,
-    ids: Iterable[str],
-    cache: Path,
-    backbone: Backbone,
-    looks: int,
-    report: Callable[[int], None] = lambda _: None,
-) -> None:
-    """Make the features of many takes; those that are there stay."""
-    for number, name in enumerate(ids, start=1):
-        cache_take(data / "takes" / name, cache / name, backbone, looks)
-        report(number)
 
 
 def _grid(backbone: Backbone, pictures: list[RgbImage]) -> npt.NDArray[np.int8]:

@@ -17,7 +17,8 @@ from rollout_monitor.prm.embedded import summarise
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.sim.tabletop.files import Truth
 from rollout_monitor.train.examples import Example
-from rollout_monitor.train.network import Network
+from rollout_monitor.train.network import Answer, Network
+from rollout_monitor.train.remembering import see_all
 
 SPEED_UNIT = 0.05
 """Tool speeds of so many metres a second apart count as different motions when context is looked for."""
@@ -49,14 +50,7 @@ def ask(
     path = np.arange(example.frames)
     judged = example.judge(task or example.row.task, path)
     words, _ = vocabulary.encode(text or example.row.text)
-    seen = np.tile(np.array(present, dtype=np.float32), (1, example.frames, 1))
-    with torch.no_grad():
-        said, _ = network.head.over_time(
-            torch.from_numpy(example.grid(look, path))[None],
-            torch.from_numpy(seen),
-            torch.from_numpy(example.joints)[None],
-            network.text(torch.from_numpy(words)[None]),
-        )
+    said = run(network, example, words, look=look, present=present)
     rows = np.array([summarise(bins) for bins in said.progress[0].softmax(-1).numpy()])
     return Answers(
         rollout=example.row.id,
@@ -70,6 +64,28 @@ def ask(
         drops=falls(example.truth),
         group=f"{kinds(example.row.task)}",
     )
+
+
+def run(
+    network: Network,
+    example: Example,
+    words: npt.NDArray[np.int64],
+    *,
+    look: int = 0,
+    present: tuple[bool, bool, bool] = SEE_ALL,
+) -> Answer:
+    """The network's logits over a whole take, shapes (1, frames, ...)."""
+    path = np.arange(example.frames)
+    there = np.tile(np.array(present, dtype=np.float32), (1, example.frames, 1))
+    there[..., 2] *= example.has_joints
+    with torch.no_grad():
+        said, _ = network.head.over_time(
+            torch.from_numpy(see_all(network, example.grid(look, path), words).astype(np.float32))[None],
+            torch.from_numpy(there),
+            torch.from_numpy(example.joints)[None],
+            network.text(torch.from_numpy(words)[None]),
+        )
+    return said
 
 
 def kinds(task: str) -> str:

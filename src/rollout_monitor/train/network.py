@@ -1,8 +1,9 @@
 """The trained part of the embedded model: words, pictures' features and joints to progress, step by step.
 
 The instruction steers where the model looks. Queries made from it attend over each view's 14 x 14 cells and bring back
-what is there and where it is; a second round of queries, made from what the first found, looks at it in relation. A GRU
-carries the past; heads answer progress (a distribution over bins), success, direction and the subtask in turn.
+what is there and where it is; a second round of queries, made from what the first found, looks at it in relation. A
+glance at one moment already says how far the task seems to be; a GRU carries the past and corrects it. The answers are
+progress (a distribution over bins), success, direction and the subtask in turn.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rollout_monitor.prm.backbone import CELLS, CHANNELS
 BINS = 50
 DIRECTIONS = 3
 VIEWS = 2
+DETAILS = 5
 SHOWN = 3
 """The first queries are taught where to look: at the object in turn, at its target, at the tool."""
 
@@ -34,6 +36,7 @@ class Size:
     view: int = 160
     joints: int = 32
     posture: int = 48
+    glance: int = 192
     state: int = 256
     subtasks: int = 5
 
@@ -129,8 +132,66 @@ class Answer(NamedTuple):
     subtask: torch.Tensor
 
 
+class Glance(NamedTuple):
+    """What a single moment tells without its past: features (..., glance), logits as in `Answer`, and details (..., 5).
+
+    The details are those of `rollout_monitor.sim.tabletop.goals.DETAILS` of the goal in turn: two logits, three
+    distances in units of 0.2 m.
+    """
+
+    features: torch.Tensor
+    progress: torch.Tensor
+    success: torch.Tensor
+    subtask: torch.Tensor
+    details: torch.Tensor
+
+
+class Moment(nn.Module):  # type: ignore[misc]
+    """Views, joints and task of one moment to a `Glance`. It is taught with true states; the past comes after it."""
+
+    def __init__(self, width: int, size: Size) -> None:
+        super().__init__()
+        self.trunk = nn.Sequential(
+            nn.Linear(width + size.task, size.glance), nn.ReLU(), nn.Dropout(0.1), nn.Linear(size.glance, size.glance)
+        )
+        self.progress = nn.Linear(size.glance, BINS)
+        self.success = nn.Linear(size.glance, 1)
+        self.subtask = nn.Linear(size.glance, size.subtasks)
+        self.details = nn.Linear(size.glance, DETAILS)
+        self.register_buffer("centres", (torch.arange(BINS) + 0.5) / BINS)
+
+    def forward(self, joined: torch.Tensor, task: torch.Tensor) -> Glance:
+        """(n, width) and (n, task)."""
+        features = torch.relu(self.trunk(torch.cat([joined, task], dim=-1)))
+        return Glance(
+            features,
+            self.progress(features),
+            self.success(features).squeeze(-1),
+            self.subtask(features),
+            self.details(features),
+        )
+
+    def told(self, glance: Glance) -> torch.Tensor:
+        """What a glance says as inputs for what remembers, (..., glance + subtasks + 7)."""
+        expected = (glance.progress.softmax(-1) * self.centres).sum(-1, keepdim=True)
+        return torch.cat(
+            [
+                glance.features,
+                expected,
+                glance.success.sigmoid().unsqueeze(-1),
+                glance.subtask.softmax(-1),
+                glance.details[..., :2].sigmoid(),
+                glance.details[..., 2:],
+            ],
+            dim=-1,
+        )
+
+
 class Head(nn.Module):  # type: ignore[misc]
-    """Views, joints and a task vector to answers, one step at a time or over a sequence."""
+    """Views, joints and a task vector to answers, one step at a time or over a sequence.
+
+    It works in four steps: `see` each view, `join` what is there, glance at the `moment`, and remember.
+    """
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -139,53 +200,48 @@ class Head(nn.Module):  # type: ignore[misc]
         self.absent = nn.Parameter(torch.zeros(VIEWS, size.view))
         self.posture = nn.Sequential(nn.Linear(size.joints, size.posture), nn.ReLU())
         self.no_joints = nn.Parameter(torch.zeros(size.posture))
-        width = VIEWS * size.view + size.posture
-        self.rnn = nn.GRU(width + size.task, size.state, batch_first=True)
-        self.trunk = nn.Sequential(nn.Linear(size.state + width, size.state), nn.ReLU(), nn.Dropout(0.1))
+        self.moment = Moment(VIEWS * size.view + size.posture, size)
+        told = size.glance + size.subtasks + 2 + DETAILS
+        self.rnn = nn.GRU(told + size.task, size.state, batch_first=True)
+        self.trunk = nn.Sequential(nn.Linear(size.state + told, size.state), nn.ReLU(), nn.Dropout(0.1))
         self.progress = nn.Linear(size.state, BINS)
         self.success = nn.Linear(size.state, 1)
         self.direction = nn.Linear(size.state, DIRECTIONS)
         self.subtask = nn.Linear(size.state, size.subtasks)
         self.register_buffer("temperature", torch.ones(()))
 
-    def read(
-        self, grid: torch.Tensor, present: torch.Tensor, joints: torch.Tensor, task: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Single moments: (n, 2, channels, 14, 14), (n, 3), (n, joints), (n, task) to (n, width), places (n, 2, q, 2).
+    def see(self, grid: torch.Tensor, task: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Views (n, 2, channels, 14, 14) under tasks (n, task) to (n, 2, view) and places (n, 2, queries, 2)."""
+        both = [reader(grid[:, number], task) for number, reader in enumerate(self.readers)]
+        return torch.stack([seen for seen, _ in both], dim=1), torch.stack([where for _, where in both], dim=1)
 
-        ``present`` says which of the views, and whether the joints, are there.
-        """
-        parts, places = [], []
-        for number, reader in enumerate(self.readers):
-            seen = present[:, number : number + 1]
-            found, where = reader(grid[:, number], task)
-            parts.append(seen * found + (1.0 - seen) * self.absent[number])
-            places.append(where)
-        felt = present[:, VIEWS : VIEWS + 1]
-        parts.append(felt * self.posture(joints) + (1.0 - felt) * self.no_joints)
-        return torch.cat(parts, dim=1), torch.stack(places, dim=1)
+    def join(self, seen: torch.Tensor, present: torch.Tensor, joints: torch.Tensor) -> torch.Tensor:
+        """What is there of (..., 2, view) and (..., joints); ``present`` (..., 3): which views, and whether joints."""
+        shown = present[..., :VIEWS, None]
+        views = shown * seen + (1.0 - shown) * self.absent
+        felt = present[..., VIEWS:]
+        posture = felt * self.posture(joints) + (1.0 - felt) * self.no_joints
+        return torch.cat([views.flatten(-2), posture], dim=-1)
 
-    def answer(self, read: torch.Tensor, hidden: torch.Tensor) -> Answer:
-        """Answers from what is seen now and what the past left."""
-        x = self.trunk(torch.cat([hidden, read], dim=-1))
+    def answer(self, told: torch.Tensor, hidden: torch.Tensor, glance: Glance) -> Answer:
+        """Answers from what is seen now and what the past left; without a past they are those of the glance."""
+        x = self.trunk(torch.cat([hidden, told], dim=-1))
         return Answer(
-            self.progress(x) / self.temperature, self.success(x).squeeze(-1), self.direction(x), self.subtask(x)
+            (glance.progress + self.progress(x)) / self.temperature,
+            glance.success + self.success(x).squeeze(-1),
+            self.direction(x),
+            glance.subtask + self.subtask(x),
         )
 
     def over_time(
-        self, grid: torch.Tensor, present: torch.Tensor, joints: torch.Tensor, task: torch.Tensor
-    ) -> tuple[Answer, torch.Tensor]:
-        """Sequences (b, t, ...) and a task each, (b, task), to answers (b, t, ...) and places (b, t, 2, q, 2)."""
-        batch, steps = grid.shape[:2]
-        tasks = task[:, None].expand(-1, steps, -1)
-        # Nine tenths of the arithmetic is in the cells; bfloat16 makes training faster, the export is float32.
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.training):
-            read, places = self.read(
-                grid.flatten(0, 1), present.flatten(0, 1), joints.flatten(0, 1), tasks.flatten(0, 1)
-            )
-        read = read.float().view(batch, steps, -1)
-        hidden, _ = self.rnn(torch.cat([read, tasks], dim=2))
-        return self.answer(read, hidden), places.float().view(batch, steps, *places.shape[1:])
+        self, seen: torch.Tensor, present: torch.Tensor, joints: torch.Tensor, task: torch.Tensor
+    ) -> tuple[Answer, Glance]:
+        """Sequences (b, t, ...) of seen views and a task each, (b, task), to answers and glances (b, t, ...)."""
+        tasks = task[:, None].expand(-1, seen.shape[1], -1)
+        glance = self.moment(self.join(seen, present, joints), tasks)
+        told = self.moment.told(glance)
+        hidden, _ = self.rnn(torch.cat([told, tasks], dim=2))
+        return self.answer(told, hidden, glance), glance
 
     def forward(
         self,
@@ -196,9 +252,11 @@ class Head(nn.Module):  # type: ignore[misc]
         state: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """One step, as exported: probabilities of bins, success, direction, subtask, and the next state."""
-        read, _ = self.read(grid, present, joints, task)
-        hidden, following = self.rnn(torch.cat([read, task], dim=1)[:, None], state[None])
-        said = self.answer(read, hidden[:, 0])
+        seen, _ = self.see(grid, task)
+        glance = self.moment(self.join(seen, present, joints), task)
+        told = self.moment.told(glance)
+        hidden, following = self.rnn(torch.cat([told, task], dim=1)[:, None], state[None])
+        said = self.answer(told, hidden[:, 0], glance)
         return (
             said.progress.softmax(-1),
             said.success.sigmoid(),

@@ -33,7 +33,16 @@ from rollout_monitor_nodes.common.types import begins_with_header, is_installed
 from rollout_monitor_nodes.interfaces import CLOCK, COMPRESSED, EPISODE, IMAGE, JOINT_STATE, OF_THE_MONITOR
 
 PROBED = {IMAGE, COMPRESSED, JOINT_STATE, CLOCK.type, EPISODE.type, *(topic.type for topic in OF_THE_MONITOR)}
+STREAMS = {IMAGE, COMPRESSED, JOINT_STATE, CLOCK.type}
+"""What comes without end where all is well."""
+
 DISCOVERY_S = 1.5
+PATIENCE_S = 3.5
+"""Participants that missed each other announce themselves again after three seconds."""
+
+LONGEST_S = 5.0
+"""Other domains are looked into for so long at most."""
+
 LOOK_PERIOD_S = 0.2
 """A frame of each camera is decoded this often: decoding all of them would make the doctor lose some."""
 
@@ -138,6 +147,11 @@ class Probe:
         elif not all(map(math.isfinite, joints.position)):
             self.seen.not_finite += 1
 
+    def waits(self, seconds: float, now_s: float) -> bool:
+        """Whether a stream has not been heard for so long yet."""
+        heard_s = now_s - self._times_s[0] if self._times_s else 0.0
+        return self.seen.types[0] in STREAMS and heard_s < seconds
+
     def finish(self) -> None:
         """Work out the rate, once, at the end."""
         seen = self.seen
@@ -157,7 +171,12 @@ def _stamp(type_name: str, raw: bytes) -> int | None:
 
 
 def look(seconds: float) -> dict[str, Any]:
-    """Everything on the graph of this process's domain."""
+    """Everything on the graph of this process's domain.
+
+    Args:
+        seconds: how long each stream is listened to, from its first message on; where one is heard late the look takes
+            up to ``PATIENCE_S`` more.
+    """
     node = Node(NAME)
     executor = make_executor()
     executor.add_node(node)
@@ -165,7 +184,9 @@ def look(seconds: float) -> dict[str, Any]:
     probes: dict[str, Probe] = {}
     topics: dict[str, Seen] = {}
     end_s = time.monotonic() + max(seconds, DISCOVERY_S)
-    while time.monotonic() < end_s:
+    while (now_s := time.monotonic()) < end_s or (
+        now_s < end_s + PATIENCE_S and any(probe.waits(seconds, now_s) for probe in probes.values())
+    ):
         for name, types in node.get_topic_names_and_types():
             topics.setdefault(name, Seen(name, list(types))).types = list(types)
             if name not in probes and types[0] in PROBED and is_installed(types[0]) and node.count_publishers(name):
@@ -205,21 +226,27 @@ def _finite_ns(duration: Duration) -> int | None:
 
 
 def nodes_in(domains: list[int]) -> dict[str, int]:
-    """How many nodes there are in other domains, by domain; silent ones are left out."""
+    """How many nodes there are in other domains, by domain; silent ones are left out.
+
+    It looks until the numbers have not changed for ``PATIENCE_S``, ``LONGEST_S`` at most.
+    """
     contexts = []
     for domain in domains:
         context = rclpy.Context()
         rclpy.init(context=context, domain_id=domain)
         contexts.append((domain, context, Node(NAME, context=context, enable_rosout=False)))
-    time.sleep(DISCOVERY_S)
-    counts = {}
-    for domain, context, node in contexts:
-        count = len([name for name in node.get_node_names() if name != NAME])
-        if count:
-            counts[str(domain)] = count
+    counts: dict[str, int] = {}
+    began_s = changed_s = now_s = time.monotonic()
+    while now_s < min(changed_s + PATIENCE_S, began_s + LONGEST_S):
+        time.sleep(LOOK_PERIOD_S)
+        now_s = time.monotonic()
+        found = {str(domain): sum(name != NAME for name in node.get_node_names()) for domain, _, node in contexts}
+        if found != counts:
+            counts, changed_s = found, now_s
+    for _, context, node in contexts:
         node.destroy_node()
         rclpy.shutdown(context=context)
-    return counts
+    return {domain: count for domain, count in counts.items() if count}
 
 
 def domains_in_use(sockets: str) -> set[int]:

@@ -74,6 +74,7 @@ BESIDE_M = 0.075
 BESIDE_MIN_M, BESIDE_MAX_M, BESIDE_ACROSS_M = 0.04, 0.12, 0.04
 OPEN_SHARE = 0.8
 GONE_M = -0.03
+JOINTED_WAY_M = 0.3
 STILL_M_S = 0.05
 
 KINDS = ("lift", "on", "in", "left", "right", "peg", "zone", "open", "close", "both", "give")
@@ -258,6 +259,26 @@ def measure(task: Task | str, states: States, facts: SceneFacts) -> Meters:
     )
 
 
+DETAILS = ("held", "another held", "distance to grip", "distance to place", "rise")
+"""What `details` tells of a goal, in its order."""
+
+
+def details(task: Task | str, states: States, facts: SceneFacts) -> FloatArray:
+    """What progress is made of, goal by goal: what a network can be taught to see.
+
+    Args:
+        task: the instruction.
+        states: the take's states.
+        facts: what stays the same.
+
+    Returns:
+        Shape (n, goals, 5) by `DETAILS`: 0 or 1, 0 or 1, then metres; NaN where a goal has no such thing. The way that
+        a drawer or a door still has counts as 0.3 m.
+    """
+    task = parse(task) if isinstance(task, str) else task
+    return np.stack([_Meter(goal, states, facts).details() for goal in task.goals], axis=1)
+
+
 def judge_path(meters: Meters, path: npt.NDArray[np.int64]) -> Judgement:
     """True progress of moments in another order than they were recorded in, as if it had happened so.
 
@@ -349,6 +370,23 @@ class _Meter:
         else:
             value = self._place()
         return np.where(self.gone, 0.0, value)
+
+    def details(self) -> FloatArray:
+        """See the function `details`; shape (n, 5)."""
+        tools = self.states.tools
+        out = np.full((len(tools), len(DETAILS)), np.nan)
+        if self.goal.kind in ("open", "close"):
+            out[:, 2] = np.linalg.norm(tools[:, 0] - self.states.grips[:, self.jointed], axis=1)
+            out[:, 3] = JOINTED_WAY_M * (1.0 - self._way())
+            return out
+        grips = self.states.ends if self.goal.kind == "both" else np.stack([self.at] * tools.shape[1], axis=1)
+        gaps = np.linalg.norm(tools - grips[:, : tools.shape[1]], axis=2)
+        out[:, 0], out[:, 1] = self.held, self.other_held
+        out[:, 2] = gaps.mean(axis=1) if self.goal.kind == "both" else gaps[:, 0]
+        if self.goal.kind in TARGETED:
+            out[:, 3] = np.linalg.norm((self.at - self._place_of())[:, :2], axis=1)
+        out[:, 4] = self.rise
+        return np.where(np.isfinite(out), out, np.nan)
 
     def _place(self) -> FloatArray:
         free = np.where(self.other_held, 0.0, 0.30 * self._near(self.at, 0))

@@ -206,6 +206,27 @@ HELD_OUT_JOINS: dict[int, tuple[str, ...]] = {
     3: ("first {a}; next {b}; last {c}", "at the end {c}; before that {b}; start with this: {a}"),
 }
 PLAIN_SHARE = 0.2
+HELD_OUT_THINGS = ("can", "bowl")
+"""Their names are no words of training."""
+
+_PLAIN = tuple(
+    Goal(kind, what, target)
+    for kind, what, target in (
+        ("lift", "red", None),
+        ("on", "red", "green"),
+        ("in", "red", "plate"),
+        ("in", "red", "bin"),
+        ("left", "red", "green"),
+        ("right", "red", "green"),
+        ("peg", "ring", "peg"),
+        ("zone", "red", "white_zone"),
+        ("open", "drawer", None),
+        ("close", "door", None),
+        ("both", "pot", None),
+        ("give", "bar", None),
+    )
+)
+"""One goal of each kind: the words of the plainest texts."""
 
 
 def fill(template: str, goal: Goal) -> str:
@@ -230,6 +251,15 @@ def phrases(task: Task | str, *, held_out: bool = False) -> list[str]:
     (goal,) = task.goals
     templates = HELD_OUT[goal.kind] if held_out else COMMANDS[goal.kind] + WISHES[goal.kind]
     return [fill(template, goal) for template in templates]
+
+
+def training_texts() -> list[str]:
+    """Texts that together hold every word that training can show."""
+    names = [noun for name, noun in NOUNS.items() if name not in HELD_OUT_THINGS]
+    templates = [t for table in (COMMANDS, WISHES) for options in table.values() for t in options]
+    texts = [t.format(m=name, t=name, p=place) for t in templates for name in names for place in ("in", "on")]
+    texts += [text_of(goal) for goal in _PLAIN]
+    return texts + [join.format(a="", b="", c="") for joins in JOINS.values() for join in joins]
 
 
 def draw_phrase(rng: np.random.Generator, task: Task | str, *, held_out: bool = False) -> str:

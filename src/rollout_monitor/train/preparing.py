@@ -1,0 +1,111 @@
+"""From simulated takes to cached features: the backbone with its projection, then every take's features.
+
+Everything here can be stopped and goes on where it was; features belong to one backbone, by its hash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rollout_monitor.errors import RolloutMonitorError
+from rollout_monitor.prm.backbone import Backbone, prepare
+from rollout_monitor.prm.files import sha256_of
+from rollout_monitor.sim.tabletop.files import TAKES, TakeRow, read_pictures
+from rollout_monitor.sim.tabletop.world import VIEWS
+from rollout_monitor.train.examples import cache_take
+
+PROJECTION_TAKES = 120
+PICTURES_PER_TAKE = 6
+TOLERANCE = 1e-4
+
+
+def make_backbone(data: Path, rows: Sequence[TakeRow], work: Path, seed: int) -> Path:
+    """Make ``backbone.onnx`` in the work folder unless it is there, its projection fitted to the first training takes.
+
+    Args:
+        data: data set of `rollout-monitor sim generate --plan train`.
+        rows: its training takes; the first `PROJECTION_TAKES` count, so that a growing set keeps its features.
+        work: folder of what training makes.
+        seed: draws the pictures.
+
+    Raises:
+        RolloutMonitorError: the exported network differs from torch.
+    """
+    from rollout_monitor.train.grid_backbone import FrozenBackbone, export_backbone, fit_projection  # noqa: PLC0415
+
+    path = work / "backbone.onnx"
+    if path.is_file():
+        return path
+    work.mkdir(parents=True, exist_ok=True)
+    making = work / "backbone.making.onnx"
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():  # the packages chat
+        warnings.simplefilter("ignore")
+        backbone = FrozenBackbone()
+        kept = fit_projection(backbone, _sample(data, rows[:PROJECTION_TAKES], seed))
+        difference = export_backbone(backbone, making)
+    print(f"backbone: projection keeps {kept:.0%} of the variance, onnxruntime differs by {difference:.1e}", flush=True)
+    if not difference <= TOLERANCE:
+        raise RolloutMonitorError(f"the exported backbone differs from torch by {difference:.1e}")
+    making.rename(path)
+    return path
+
+
+def _sample(data: Path, rows: Sequence[TakeRow], seed: int) -> npt.NDArray[np.uint8]:
+    """Prepared pictures of some takes, (n, 224, 224, 3)."""
+    rng = np.random.default_rng([seed, 23])
+    pictures = []
+    for row in rows:
+        for view in VIEWS:
+            seen = read_pictures(data / TAKES / row.id, view)
+            picked = rng.choice(len(seen), size=min(len(seen), PICTURES_PER_TAKE // len(VIEWS)), replace=False)
+            pictures += [prepare(seen[int(k)]) for k in picked]
+    return np.stack(pictures)
+
+
+def cache_folder(work: Path, backbone: Path) -> Path:
+    """Where the features of one backbone are kept."""
+    return work / f"features-{sha256_of(backbone)[:12]}"
+
+
+def cache_features(
+    data: Path,
+    rows: Sequence[TakeRow],
+    work: Path,
+    backbone: Path,
+    *,
+    looks: int = 1,
+    jobs: int = 1,
+    report: Callable[[int], None] = lambda _: None,
+) -> Path:
+    """Make the features of takes that have none yet; returns their folder, one folder per take in it."""
+    cache = cache_folder(work, backbone)
+    tasks = [(data / TAKES / row.id, cache / row.id, backbone, looks) for row in rows]
+    if jobs == 1:
+        for number, task in enumerate(tasks, start=1):
+            _cache_one(task)
+            report(number)
+        return cache
+    with ProcessPoolExecutor(max_workers=jobs) as pool:
+        for number, _ in enumerate(pool.map(_cache_one, tasks), start=1):
+            report(number)
+    return cache
+
+
+def _cache_one(task: tuple[Path, Path, Path, int]) -> None:
+    folder, cache, backbone, looks = task
+    cache_take(folder, cache, _open(os.fspath(backbone)), looks)
+
+
+@lru_cache(maxsize=1)
+def _open(path: str) -> Backbone:
+    return Backbone(Path(path))
