@@ -57,7 +57,10 @@ NEAR_FAMILIES: dict[str, float] = {"lift_can": 0.4, "in_bowl": 0.4, "can_in": 0.
 
 @dataclass(frozen=True)
 class Plan:
-    """What a plan draws from: shares of arms, of families of tasks and of wordings kept from training, and the look."""
+    """What a plan draws from: shares of arms, of families of tasks and of wordings kept from training, and the look.
+
+    In a ``cell`` arm, task, wording and look are drawn once: takes differ in where things lie and in how it goes.
+    """
 
     arms: dict[str, float]
     families: dict[str, float]
@@ -65,6 +68,11 @@ class Plan:
     look: str = "train"
     held_out_phrases: float = 0.0
     rare: bool = False
+    cell: bool = False
+
+
+def _cell(arm: str, family: str, about: str) -> Plan:
+    return Plan({arm: 1.0}, {family: 1.0}, f"a user's own cell: {about}", rare=True, cell=True)
 
 
 PLANS: dict[str, Plan] = {
@@ -92,6 +100,14 @@ PLANS: dict[str, Plan] = {
         held_out_phrases=0.5,
         rare=True,
     ),
+    "cell_dev_near": _cell("iiwa", "can_in", "for choosing how to adapt; no figure is taken from it"),
+    "cell_dev_stages": _cell("sawyer", "held_out_stages", "for choosing how to adapt; no figure is taken from it"),
+    "cell_near_1": _cell("panda", "lift_can", "an object that training never shows"),
+    "cell_near_2": _cell("ur5e", "in_bowl", "a target that training never shows"),
+    "cell_near_3": _cell("sawyer", "can_in", "an object that training never shows, put away"),
+    "cell_stages_1": _cell("ur5e", "held_out_stages", "three steps in a combination that training never shows"),
+    "cell_stages_2": _cell("panda", "held_out_stages", "three steps in a combination that training never shows"),
+    "cell_stages_3": _cell("iiwa", "held_out_stages", "three steps in a combination that training never shows"),
 }
 
 
@@ -125,8 +141,9 @@ def plan_takes(
 def _plan_one(plan: str, seed: int, task: str | None, mode: str | None, arm: str | None) -> TakeSpec:
     chosen = PLANS[plan]
     rng = np.random.default_rng([seed, 3, *plan.encode()])
+    own = np.random.default_rng([0, 7, *plan.encode()]) if chosen.cell else rng
     while True:
-        arms, key = arm or _draw(rng, chosen.arms), task or _TASKS[_draw(rng, chosen.families)](rng)
+        arms, key = arm or _draw(own, chosen.arms), task or _TASKS[_draw(own, chosen.families)](own)
         kinds = {goal.kind for goal in parse(key).goals}
         if kinds & {"both", "give"}:
             arms = TWO_ARMS
@@ -143,10 +160,11 @@ def _plan_one(plan: str, seed: int, task: str | None, mode: str | None, arm: str
         arms=arms,
         task=key,
         mode=mode,
-        text=draw_phrase(rng, key, held_out=held_out),
+        text=draw_phrase(own, key, held_out=held_out),
         phrasing="held_out" if held_out else "known",
         look=chosen.look,
         rare=chosen.rare,
+        one_look=chosen.cell,
     )
 
 

@@ -59,6 +59,7 @@ class TakeSpec:
         phrasing: ``known`` or ``held_out``.
         look: range of the look, see `looks`.
         rare: the can and the bowl may lie about.
+        one_look: all takes of the plan look the same.
     """
 
     plan: str
@@ -70,6 +71,7 @@ class TakeSpec:
     phrasing: str
     look: str
     rare: bool
+    one_look: bool = False
 
     @property
     def id(self) -> str:
@@ -83,7 +85,8 @@ class TakeSpec:
     @property
     def look_seed(self) -> int:
         """Seed of the take's own look."""
-        return int(np.random.default_rng(self.numbers(5)).integers(2**31))
+        numbers = [0, 5, *self.plan.encode()] if self.one_look else self.numbers(5)
+        return int(np.random.default_rng(numbers).integers(2**31))
 
 
 @dataclass(frozen=True)
