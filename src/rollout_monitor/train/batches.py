@@ -71,8 +71,8 @@ class Source(Protocol):
         """True progress along a path of frames."""
         ...
 
-    def details(self, task: str, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> FloatArray:
-        """What the progress of the goal in turn is made of, (t, 5); NaN where it is not known."""
+    def details(self, task: str, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> FloatArray | None:
+        """What the progress of the goal in turn is made of, (t, 5), NaN where it is not known; None: not known."""
         ...
 
 
@@ -92,11 +92,22 @@ class Drawn(Protocol):
 
 
 class Labels(Protocol):
-    """Labels of t frames; `rollout_monitor.sim.tabletop.goals.Judgement` is one."""
+    """Labels of t frames; `rollout_monitor.sim.tabletop.goals.Judgement` is one.
 
-    progress: npt.NDArray[np.float64]
-    done: npt.NDArray[np.bool_]
-    subtask: npt.NDArray[np.int64]
+    Attributes:
+        progress: NaN where it is not known.
+        done: whether the task is done.
+        subtask: goal in turn, -1 where it is not known.
+    """
+
+    @property
+    def progress(self) -> npt.NDArray[np.float64]: ...  # noqa: D102
+
+    @property
+    def done(self) -> npt.NDArray[np.bool_]: ...  # noqa: D102
+
+    @property
+    def subtask(self) -> npt.NDArray[np.int64]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -108,8 +119,8 @@ class Batch:
         present: which views, and whether joints, are there, float32 (b, t, 3).
         joints: float32 (b, t, joints).
         words, lengths: padded word ids (b, longest) and how many are true (b,).
-        progress, done: labels, float32, shape (b, t).
-        direction: 0 falling, 1 flat, 2 rising, int64, shape (b, t).
+        progress, done: labels, float32, shape (b, t); progress is NaN where it is not known.
+        direction: 0 falling, 1 flat, 2 rising, -1 not known, int64, shape (b, t).
         subtask: goal in turn, -1 where it is not known, int64, shape (b, t).
         details: see `goals.details`, NaN where not known, float32 (b, t, 5).
         shown: where object, target and tool are in each view, (b, t, 2, 3, 2), and whether they can be seen in
@@ -208,8 +219,14 @@ def make_batch(
         _lose(rng, batch.present[row], mix, each=path_of is scattered)
         if not source.has_joints:
             batch.present[row, :, 2] = 0.0
-    batch.views[...] += mix.noise * rng.standard_normal(batch.views.shape, dtype=np.float32)
+    _add_noise(rng, batch.views, mix.noise)
     return batch
+
+
+def _add_noise(rng: np.random.Generator, values: FloatArray, deviation: float) -> None:
+    """Add even noise of a deviation in place: from bytes, in a tenth of the time that normal noise takes."""
+    steps = np.frombuffer(rng.bytes(values.size), dtype=np.int8).reshape(values.shape)
+    values += steps * np.float32(deviation * 3**0.5 / 127.5)
 
 
 def _label(
@@ -221,8 +238,10 @@ def _label(
     progress, done, subtask = judged.progress[rows], judged.done[rows], judged.subtask[rows]
     batch.joints[row, :count] = source.joints[path]
     batch.progress[row, :count], batch.done[row, :count], batch.subtask[row, :count] = progress, done, subtask
-    batch.direction[row, :count] = trends(progress) + 1
-    batch.details[row, :count] = source.details(one.task, path, subtask)
+    batch.direction[row, :count] = np.where(np.isfinite(progress), trends(progress) + 1, -1)
+    details = source.details(one.task, path, subtask)
+    if details is not None:
+        batch.details[row, :count] = details
     shown = one.shown(path, subtask)
     if shown is not None:
         batch.shown[row, :count], batch.shown_valid[row, :count] = shown[..., :2], shown[..., 2]

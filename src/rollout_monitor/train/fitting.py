@@ -39,6 +39,8 @@ class FitSettings:
     weight_decay: float = 0.02
     seed: int = 0
     checkpoint_every: int = 100
+    anchor: float = 0.0
+    """Pull of every weight to where it began, times its squared distance."""
 
 
 def fit(
@@ -49,6 +51,7 @@ def fit(
     checkpoint: Path | None = None,
     *,
     mix: Mix | None = None,
+    shares: Sequence[float] | None = None,
     report: Callable[[int, float], None] = lambda _step, _loss: None,
 ) -> list[float]:
     """Train ``network`` in place, or go on from ``checkpoint`` if it belongs to the same settings.
@@ -60,6 +63,7 @@ def fit(
         settings: stage, how long and how.
         checkpoint: file written every ``checkpoint_every`` steps and at the end; None: no file.
         mix: how sequences are made.
+        shares: how often each source is drawn, adding up to 1; None: evenly.
         report: called after each step with its number (from 1) and loss.
 
     Returns:
@@ -68,6 +72,7 @@ def fit(
     mix = mix or Mix()
     torch.manual_seed(settings.seed)
     trained = list(_trained(network, settings.stage))
+    began = [parameter.detach().clone() for parameter in trained] if settings.anchor else []
     optimiser = torch.optim.AdamW(trained, lr=settings.learning_rate, weight_decay=settings.weight_decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.learning_rate, settings.steps, pct_start=0.1)
     key = {**asdict(settings), "mix": asdict(mix), "sources": len(sources), "words": len(vocabulary.words)}
@@ -78,9 +83,13 @@ def fit(
     for step in range(len(losses), settings.steps):
         rng = np.random.default_rng([settings.seed, step])
         torch.manual_seed(settings.seed * 1_000_003 + step)
-        chosen = rng.choice(len(sources), size=settings.batch, replace=len(sources) < settings.batch)
+        few = len(sources) < settings.batch or shares is not None
+        chosen = rng.choice(len(sources), size=settings.batch, replace=few, p=shares)
         batch = make_batch(rng, [sources[int(i)] for i in chosen], vocabulary, settings.length, mix, path_of)
         loss = loss_of(network, batch, settings.stage)
+        if settings.anchor:
+            strayed = torch.stack([((now - then) ** 2).sum() for now, then in zip(trained, began, strict=True)])
+            loss = loss + settings.anchor * strayed.sum()
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(trained, 1.0)
@@ -118,8 +127,10 @@ def loss_of(network: Network, batch: Batch, stage: str) -> torch.Tensor:
         said, _ = head.over_time(views, present, joints, task.detach())
         return answer_loss(said, batch)
     tasks = task[:, None].expand(-1, views.shape[1], -1)
-    seen, places = head.see(views.flatten(0, 1), tasks.flatten(0, 1))
-    seen = seen.view(*views.shape[:2], *seen.shape[1:])
+    # Most of the arithmetic is here; bfloat16 makes it faster where the processor knows it. The export is float32.
+    with torch.autocast("cpu", torch.bfloat16):
+        seen, places = head.see(views.flatten(0, 1), tasks.flatten(0, 1))
+    seen, places = seen.float().view(*views.shape[:2], *seen.shape[1:]), places.float()
     looked = places_loss(places.view(*views.shape[:2], *places.shape[1:]), batch)
     if stage == GLANCE:
         return glance_loss(head.moment(head.join(seen, present, joints), tasks), batch) + looked

@@ -58,14 +58,15 @@ def soft_targets(progress: torch.Tensor) -> torch.Tensor:
 
 def _common(progress: torch.Tensor, success: torch.Tensor, subtask: torch.Tensor, batch: Batch) -> torch.Tensor:
     log_bins = progress.log_softmax(-1)
-    wanted = torch.from_numpy(batch.progress)
+    known = torch.isfinite(torch.from_numpy(batch.progress)).float()
+    wanted = torch.nan_to_num(torch.from_numpy(batch.progress), nan=0.0)
     spread = -(soft_targets(wanted) * log_bins).sum(-1)
     # Distributions do not know that bins have an order: the mean's error says so.
     centres = (torch.arange(BINS) + 0.5) * BIN_WIDTH
     distance = ((log_bins.exp() * centres).sum(-1) - wanted).abs()
     done = torch.from_numpy(batch.done)
     finished = nn.functional.binary_cross_entropy_with_logits(success, done, reduction="none")
-    return spread + DISTANCE * distance + SUCCESS * finished + SUBTASK * _classes(subtask, batch.subtask)
+    return known * (spread + DISTANCE * distance) + SUCCESS * finished + SUBTASK * _classes(subtask, batch.subtask)
 
 
 def _details(said: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:

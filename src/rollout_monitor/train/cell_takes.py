@@ -1,0 +1,107 @@
+"""A user's takes as training sources: pictures, joints and one mark, success or failure.
+
+Nobody knows their true progress. A success is taken to have gone evenly from its first frame to its last. How far a failure came is not known: only that
+it was never done, and that it does not end near the goal. Both are played back with rewinds like simulated takes. Under
+an instruction of another task nothing is known but that it was not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rollout_monitor.prm.text import Vocabulary
+from rollout_monitor.train.batches import Mix
+from rollout_monitor.train.examples import STEP
+
+FloatArray = npt.NDArray[np.float32]
+DONE_FROM = 0.96
+"""Share of a success's time from which it counts as done."""
+
+FAILURE_MOST = 0.4
+"""Where a failure is taken to end: half-way is known to be too much, see docs/adaptation.md."""
+
+
+@dataclass(frozen=True)
+class TimeLabels:
+    """Labels of t frames of a user's take; see `rollout_monitor.train.batches.Labels`."""
+
+    progress: npt.NDArray[np.float64]
+    done: npt.NDArray[np.bool_]
+    subtask: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CellTake:
+    """One take of a user's cell.
+
+    Attributes:
+        id: its name.
+        steps: features in steps of `STEP`, int8 (frames, 2, channels, 14, 14); a missing view is zeros.
+        joints: joint features, float32 (frames, 32).
+        has_joints: whether the model knows this arm's joints.
+        has_wrist: whether there is a second view.
+        success: the user's mark.
+        text: the instruction.
+        other_texts: instructions of other tasks.
+        curve: progress of every frame as far as it is known, float64 (frames,), NaN where not.
+    """
+
+    id: str
+    steps: npt.NDArray[np.int8]
+    joints: FloatArray
+    has_joints: bool
+    has_wrist: bool
+    success: bool
+    text: str
+    other_texts: Sequence[str]
+    curve: npt.NDArray[np.float64]
+
+    @property
+    def frames(self) -> int:
+        """How many frames."""
+        return len(self.steps)
+
+    def draw(self, rng: np.random.Generator, mix: Mix, vocabulary: Vocabulary) -> CellView:
+        """Its own instruction, or with the mix's share one of another task."""
+        own = not self.other_texts or rng.random() >= mix.other_task
+        text = self.text if own else self.other_texts[int(rng.integers(len(self.other_texts)))]
+        return CellView(self, "own" if own else "other", vocabulary.encode(text)[0])
+
+    def judge(self, task: str, path: npt.NDArray[np.int64]) -> TimeLabels:
+        """Progress along a path of frames, by time."""
+        unknown = np.full(len(path), -1, dtype=np.int64)
+        if task != "own":
+            return TimeLabels(np.full(len(path), np.nan), np.zeros(len(path), dtype=np.bool_), unknown)
+        progress = self.curve[path]
+        done = np.asarray((progress >= DONE_FROM) & self.success, dtype=np.bool_)
+        return TimeLabels(progress, done, unknown)
+
+    def details(self, task: str, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> None:  # noqa: ARG002
+        """Nobody knows them."""
+        return
+
+
+@dataclass(frozen=True)
+class CellView:
+    """A user's take under one instruction; see `rollout_monitor.train.batches.Drawn`."""
+
+    take: CellTake
+    task: str
+    words: npt.NDArray[np.int64]
+
+    def views(self, path: npt.NDArray[np.int64]) -> FloatArray:
+        """Features, float32, (t, 2, channels, 14, 14)."""
+        return self.take.steps[path].astype(np.float32) * np.float32(STEP)
+
+    def shown(self, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> None:  # noqa: ARG002
+        """Nobody knows where things are."""
+        return
+
+
+def curve_by_time(frames: int, success: bool) -> npt.NDArray[np.float64]:
+    """Progress by time: evenly up to 1, or up to `FAILURE_MOST` where it failed."""
+    return np.linspace(0.0, 1.0 if success else FAILURE_MOST, frames, dtype=np.float64)
