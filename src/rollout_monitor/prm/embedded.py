@@ -1,11 +1,11 @@
-"""The embedded progress model: frozen EfficientNet-Lite0 features, the task's words, a small recurrent head.
+"""The embedded progress model: frozen features of pictures, the task's words, joints, a small recurrent head.
 
 Runs on onnxruntime on the CPU; how it was made and how good it is stands in ``models/embedded/MODEL_CARD.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rollout_monitor.errors import InputError, ModelError
-from rollout_monitor.frames import FrameSet, RgbImage
-from rollout_monitor.prm.backbone import Backbone, open_session
+from rollout_monitor.frames import FrameSet, JointSample, RgbImage
 from rollout_monitor.prm.files import hash_of_hashes, models_folder, read_description
+from rollout_monitor.prm.network import GridNetwork, Network, Said, Step, empty_step
+from rollout_monitor.prm.network_pooled import PooledNetwork
 from rollout_monitor.prm.protocol import ModelCard, Observation, ResetNotes, Style
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.records import Direction
@@ -24,6 +25,12 @@ FloatArray = npt.NDArray[np.float32]
 DIRECTIONS = (Direction.FALLING, Direction.FLAT, Direction.RISING)
 TAIL = 0.05
 """Probability left out at each end of the 90 % interval."""
+
+NAMES_SHOWN = 4
+"""So many joint names are spelled out in a reason."""
+
+NETWORKS: dict[int, Callable[[Path, Mapping[str, Any], int], Network]] = {1: PooledNetwork, 2: GridNetwork}
+"""By the ``format`` in ``model.json``; the first had no such field."""
 
 
 class EmbeddedModel:
@@ -43,16 +50,14 @@ class EmbeddedModel:
         self.files: dict[str, str] = dict(description["files"])
         try:
             self._vocabulary = Vocabulary(tuple(description["vocabulary"]))
-            self._state_size = int(description["state_size"])
-            self._grid_channels = int(description["grid_channels"])
-            self._card = _card(description)
-        except (KeyError, TypeError, ValueError) as error:
+            kind = NETWORKS[description.get("format", 1)]
+            self.network: Network = kind(self.folder, description, threads)
+            self._card = _card(description, joints=bool(self.network.joints))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"{self.folder / 'model.json'} lacks or garbles {error}; restore it") from error
-        self._backbone = Backbone(self.folder / "backbone.onnx", threads)
-        self._text_session = open_session(self.folder / "text.onnx", threads)
-        self._head = open_session(self.folder / "head.onnx", threads)
         self._task: FloatArray | None = None
         self._state = self._empty_state()
+        self._told_of_joints = False
 
     @property
     def card(self) -> ModelCard:
@@ -65,19 +70,26 @@ class EmbeddedModel:
         Raises:
             InputError: the task text has no word.
         """
-        ids, unknown = self._vocabulary.encode(task)
-        (self._task,) = self._text_session.run(["task"], {"words": ids[None]})
+        self._task, notes = self.read(task)
         self._state = self._empty_state()
-        notes = []
-        if unknown:
-            listed = ", ".join(repr(word) for word in unknown)
-            notes.append(f"the model never saw the words {listed}: take its progress for this task with care")
-        if goal is not None:
-            notes.append("the model does not use a goal picture")
-        return ResetNotes(tuple(notes))
+        self._told_of_joints = False
+        return ResetNotes((*notes, "the model does not use a goal picture") if goal is not None else notes)
+
+    def read(self, task: str) -> tuple[FloatArray, tuple[str, ...]]:
+        """The vector of an instruction, shape (1, task), and what an operator should know about it.
+
+        Raises:
+            InputError: the task text has no word.
+        """
+        ids, unknown = self._vocabulary.encode(task)
+        listed = ", ".join(repr(word) for word in unknown)
+        note = f"the model never saw the words {listed}: take its progress for this task with care"
+        return self.network.task(ids), (note,) if unknown else ()
 
     def observe(self, frames: FrameSet) -> Observation:
         """Take the next frame set: the first picture is the primary view, one named after the wrist the second.
+
+        Joints whose names fit no arm that the model knows are not used, and the first answer says so.
 
         Raises:
             InputError: there is no picture, or its shape or dtype is wrong.
@@ -85,36 +97,54 @@ class EmbeddedModel:
         """
         if self._task is None:
             raise ModelError("the embedded model was not reset: it does not know the task")
-        views = choose_views(frames.images)
-        pooled, grid, present = self._features(views)
-        inputs = {"pooled": pooled, "grid": grid, "present": present, "task": self._task, "state": self._state}
-        outputs = ["progress", "success", "direction", "next_state"]
-        try:
-            bins, success, direction, self._state = self._head.run(outputs, inputs)
-        except Exception as error:  # onnxruntime raises classes of its own
-            raise ModelError(f"the embedded model failed: {error}") from error
-        value, lower, upper = summarise(bins[0])
-        return Observation(
-            progress=value,
-            lower=lower,
-            upper=upper,
-            success_probability=float(np.clip(success[0], 0.0, 1.0)),
-            direction=DIRECTIONS[int(np.argmax(direction[0]))],
-        )
-
-    def _features(self, views: list[RgbImage | None]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Features by view; a missing view is zeros and marked so. Shapes (1, 2, ...)."""
-        pooled = np.zeros((1, 2, 1280), dtype=np.float32)
-        grid = np.zeros((1, 2, self._grid_channels, 14, 14), dtype=np.float32)
-        present = np.zeros((1, 2), dtype=np.float32)
-        for place, picture in enumerate(views):
+        step = empty_step(self.network, 1)
+        for view, picture in enumerate(choose_views(frames.images)):
             if picture is not None:
-                one_pooled, one_grid = self._backbone.features([picture])
-                pooled[0, place], grid[0, place], present[0, place] = one_pooled[0], one_grid[0], 1.0
-        return pooled, grid, present
+                step.show(0, view, self.network.see([picture]))
+        reason = self._feel(step, frames.joints)
+        said = self.network.step(step, self._task, self._state)
+        answer = observation(said, 0, reason)
+        self._state = said.state
+        return answer
+
+    def _feel(self, step: Step, joints: JointSample | None) -> str:
+        """Put the joints into a step; return why they cannot be used, once in an attempt."""
+        if joints is None or not self.network.joints:
+            return ""
+        features = self.network.joints.features(joints)
+        if features is not None:
+            step.feel(0, features)
+            return ""
+        if self._told_of_joints:
+            return ""
+        self._told_of_joints = True
+        return f"joint states not used: {_listed(joints.names)} fit no arm that the model knows"
 
     def _empty_state(self) -> FloatArray:
-        return np.zeros((1, self._state_size), dtype=np.float32)
+        return np.zeros((1, self.network.state_size), dtype=np.float32)
+
+
+def observation(said: Said, row: int, reason: str = "") -> Observation:
+    """What the network says of one of its rollouts.
+
+    Raises:
+        ModelError: it is no number.
+    """
+    value, lower, upper = summarise(said.progress[row])
+    return Observation(
+        progress=value,
+        lower=lower,
+        upper=upper,
+        success_probability=float(np.clip(said.success[row], 0.0, 1.0)),
+        direction=DIRECTIONS[int(np.argmax(said.direction[row]))],
+        subtask=None if said.subtask is None else int(np.argmax(said.subtask[row])),
+        reason=reason,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:NAMES_SHOWN])
+    return f"{shown} and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else shown
 
 
 def choose_views(images: Mapping[str, RgbImage]) -> list[RgbImage | None]:
@@ -156,7 +186,7 @@ def summarise(bins: FloatArray) -> tuple[float, float, float]:
     return float(median), float(lower), float(upper)
 
 
-def _card(description: Mapping[str, Any]) -> ModelCard:
+def _card(description: Mapping[str, Any], *, joints: bool) -> ModelCard:
     return ModelCard(
         name=str(description["name"]),
         style=Style.DIRECT,
@@ -166,4 +196,5 @@ def _card(description: Mapping[str, Any]) -> ModelCard:
         memory_mb=float(description["memory_mb"]),
         sha256=hash_of_hashes(dict(description["files"])),
         decided_by_probability=bool(description["decided_by_probability"]),
+        joints=joints,
     )

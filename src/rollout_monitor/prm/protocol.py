@@ -31,6 +31,7 @@ class ModelCard:
         memory_mb: resident memory to expect, MB.
         sha256: hash over the model's files, hex; empty where it has none.
         decided_by_probability: whether `Observation.success_probability` may decide the outcome.
+        joints: whether it uses `FrameSet.joints`.
     """
 
     name: str
@@ -41,17 +42,22 @@ class ModelCard:
     memory_mb: float = 0.0
     sha256: str = ""
     decided_by_probability: bool = False
+    joints: bool = False
 
 
 @dataclass(frozen=True)
 class Observation:
-    """A model's answer to one frame set. ``progress is None`` means it has none; ``reason`` says why (or warns)."""
+    """A model's answer to one frame set. ``progress is None`` means it has none; ``reason`` says why (or warns).
+
+    ``subtask`` counts the task's goals that are done so far; None where the model does not say.
+    """
 
     progress: float | None
     lower: float | None = None
     upper: float | None = None
     success_probability: float | None = None
     direction: Direction = Direction.UNKNOWN
+    subtask: int | None = None
     reason: str = ""
 
 

@@ -23,6 +23,7 @@ from rollout_monitor.images import decode_compressed, encode_jpeg
 from rollout_monitor.prm.backbone import Backbone
 from rollout_monitor.prm.posture import FEATURES, posture
 from rollout_monitor.prm.text import Vocabulary
+from rollout_monitor.sim.tabletop.arms import JOINT_ORDERS
 from rollout_monitor.sim.tabletop.catalogue import FIXTURE_INDEX, FIXTURES, JOINTED, OBJECT_INDEX, OBJECTS
 from rollout_monitor.sim.tabletop.files import Truth, project, read_joints, read_pictures, read_truth, rerender
 from rollout_monitor.sim.tabletop.goals import Judgement, Meters, details, judge_path, measure, parse
@@ -61,7 +62,7 @@ class Example:
         self._details: dict[str, FloatArray] = {}
         self.looks = len(list(cache.glob("look*.npy")))
         self.joints: FloatArray = np.load(cache / "joints.npy")
-        self.has_joints = True
+        self.has_joints = self.row.arms in JOINT_ORDERS
 
     @property
     def frames(self) -> int:

@@ -64,6 +64,22 @@ ARMS: dict[str, ArmSpec] = {
 }
 
 
+_UR5E = [f"{part}_joint" for part in ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")]
+JOINT_ORDERS: dict[str, list[str]] = {
+    "ur5e": [*_UR5E, "finger_joint?"],
+    "panda": [*(f"joint{n}" for n in range(1, 8)), "finger_joint1?"],
+    "iiwa": [*(f"joint_{n}" for n in range(1, 8)), "finger_joint?"],
+    "sawyer": [*(f"right_j{n}" for n in range(7)), "l_finger_joint?"],
+    "two_ur5e": [
+        *(f"robot0_{joint}" for joint in _UR5E),
+        "gripper0_right_finger_joint?",
+        *(f"robot1_{joint}" for joint in _UR5E),
+        "gripper1_right_finger_joint?",
+    ],
+}
+"""Joint names in the order of a take's joint states, without the robot's prefix; with ``?`` where they may be missing."""
+
+
 def get_arm(name: str) -> ArmSpec:
     """Look an arm up.
 
