@@ -55,8 +55,15 @@ class Mix:
 class Source(Protocol):
     """A take that sequences are made from."""
 
-    joints: FloatArray
-    has_joints: bool
+    @property
+    def joints(self) -> FloatArray:
+        """Joint features of every frame, (frames, 32)."""
+        ...
+
+    @property
+    def has_joints(self) -> bool:
+        """Whether they are worth anything."""
+        ...
 
     @property
     def frames(self) -> int:
@@ -79,8 +86,15 @@ class Source(Protocol):
 class Drawn(Protocol):
     """A take under one instruction, seen in one look."""
 
-    task: str
-    words: npt.NDArray[np.int64]
+    @property
+    def task(self) -> str:
+        """The instruction, in whatever form its source judges it by."""
+        ...
+
+    @property
+    def words(self) -> npt.NDArray[np.int64]:
+        """Its words, (n,)."""
+        ...
 
     def views(self, path: npt.NDArray[np.int64]) -> FloatArray:
         """What the views show: features (t, 2, channels, 14, 14), or what a network saw in them, (t, 2, view)."""

@@ -173,9 +173,7 @@ def finish(trained: Trained, data: Path, work: Path, out: Path, recipe: Recipe) 
     """Calibrate on the validation takes and export; returns what ``model.json`` holds."""
     rows = [row for row in read_index(data) if row.plan == "val"]
     if not rows:
-        raise InputError(
-            f"{data} holds no validation takes: `rollout-monitor sim generate --out {data} --plan val ...`"
-        )
+        raise InputError(f"{data} holds no validation takes: make some with `rollout-monitor sim generate --plan val`")
     cache = cache_features(data, rows, work, trained.backbone)
     examples = [Example(data / TAKES / row.id, cache / row.id) for row in rows]
     network, vocabulary = trained.network, trained.vocabulary
