@@ -50,42 +50,71 @@ def ask(
     path = np.arange(example.frames)
     judged = example.judge(task or example.row.task, path)
     words, _ = vocabulary.encode(text or example.row.text)
-    said = run(network, example, words, look=look, present=present)
+    there = np.array(present, dtype=np.float32)
+    there[2] *= example.has_joints
+    said = run_on(network, example.grid(look, path), example.joints, there, words)
+    return answers_of(
+        said,
+        example.row.id,
+        judged.progress,
+        succeeded=bool(judged.done[-2:].all()),
+        drops=falls(example.truth),
+        group=kinds(example.row.task),
+    )
+
+
+def run_on(
+    network: Network,
+    grid: npt.NDArray[np.float32],
+    joints: npt.NDArray[np.float32],
+    present: npt.NDArray[np.float32],
+    words: npt.NDArray[np.int64],
+) -> Answer:
+    """The network's logits over a sequence.
+
+    Args:
+        network: in evaluation mode.
+        grid: features, (t, 2, channels, 14, 14).
+        joints: joint features, (t, 32).
+        present: which views and whether joints are there all the time, (3,).
+        words: word ids, (n,).
+
+    Returns:
+        Shapes (1, t, ...).
+    """
+    with torch.no_grad():
+        said, _ = network.head.over_time(
+            torch.from_numpy(see_all(network, grid, words).astype(np.float32))[None],
+            torch.from_numpy(np.tile(present, (1, len(grid), 1))),
+            torch.from_numpy(joints)[None],
+            network.text(torch.from_numpy(words)[None]),
+        )
+    return said
+
+
+def answers_of(
+    said: Answer,
+    rollout: str,
+    truth: npt.NDArray[np.float64],
+    *,
+    succeeded: bool,
+    drops: list[tuple[int, int]] | None = None,
+    group: str = "",
+) -> Answers:
+    """Logits over one sequence, (1, t, ...), as answers beside the truth."""
     rows = np.array([summarise(bins) for bins in said.progress[0].softmax(-1).numpy()])
     return Answers(
-        rollout=example.row.id,
+        rollout=rollout,
         value=rows[:, 0],
         lower=rows[:, 1],
         upper=rows[:, 2],
         success=said.success[0].sigmoid().numpy().astype(np.float64),
         direction=said.direction[0].argmax(-1).numpy().astype(np.int64) - 1,
-        truth=judged.progress,
-        succeeded=bool(judged.done[-2:].all()),
-        drops=falls(example.truth),
-        group=f"{kinds(example.row.task)}",
+        truth=truth,
+        succeeded=succeeded,
+        drops=drops or [],
+        group=group,
     )
-
-
-def run(
-    network: Network,
-    example: Example,
-    words: npt.NDArray[np.int64],
-    *,
-    look: int = 0,
-    present: tuple[bool, bool, bool] = SEE_ALL,
-) -> Answer:
-    """The network's logits over a whole take, shapes (1, frames, ...)."""
-    path = np.arange(example.frames)
-    there = np.tile(np.array(present, dtype=np.float32), (1, example.frames, 1))
-    there[..., 2] *= example.has_joints
-    with torch.no_grad():
-        said, _ = network.head.over_time(
-            torch.from_numpy(see_all(network, example.grid(look, path), words).astype(np.float32))[None],
-            torch.from_numpy(there),
-            torch.from_numpy(example.joints)[None],
-            network.text(torch.from_numpy(words)[None]),
-        )
-    return said
 
 
 def kinds(task: str) -> str:
