@@ -123,7 +123,7 @@ class GridNetwork:
         KeyError, TypeError, ValueError: the description lacks something.
     """
 
-    view_shapes = ((CHANNELS, CELLS, CELLS),)
+    view_shapes: tuple[tuple[int, ...], ...] = ((CHANNELS, CELLS, CELLS),)
 
     def __init__(self, folder: Path, description: Mapping[str, Any], threads: int) -> None:
         self.state_size = int(description["state_size"])

@@ -22,7 +22,7 @@ class PooledNetwork:
 
     def __init__(self, folder: Path, description: Mapping[str, Any], threads: int) -> None:
         self.state_size = int(description["state_size"])
-        self.view_shapes = ((POOLED,), (int(description["grid_channels"]), CELLS, CELLS))
+        self.view_shapes: tuple[tuple[int, ...], ...] = ((POOLED,), (int(description["grid_channels"]), CELLS, CELLS))
         self.joints = JointOrders({})
         self._backbone = Backbone(folder / "backbone.onnx", threads)
         self._text = open_session(folder / "text.onnx", threads)
