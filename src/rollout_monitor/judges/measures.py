@@ -34,6 +34,7 @@ class Answers:
         succeeded: whether the rollout really ended well for that instruction.
         drops: frame intervals (first, last) in which an object fell.
         group: what success rates are compared within, for example the task.
+        threshold: end progress that counts as success.
         context: moments that local motion cannot decide, bool, shape (n,); None where that was not looked into.
     """
 
@@ -47,6 +48,7 @@ class Answers:
     succeeded: bool
     drops: list[tuple[int, int]] = field(default_factory=list)
     group: str = ""
+    threshold: float = SUCCESS_PROGRESS
     context: npt.NDArray[np.bool_] | None = None
 
 
@@ -145,7 +147,7 @@ def direction_counts(answers: Sequence[Answers]) -> tuple[int, int]:
 
 def says_success(answer: Answers, by: str) -> bool:
     """The outcome from the last second: by ``probability`` or by ``progress``."""
-    values, limit = (answer.success, SUCCESS_PROBABILITY) if by == "probability" else (answer.value, SUCCESS_PROGRESS)
+    values, limit = (answer.success, SUCCESS_PROBABILITY) if by == "probability" else (answer.value, answer.threshold)
     return bool(np.median(values[-END_SAMPLES:]) >= limit)
 
 

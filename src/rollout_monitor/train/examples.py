@@ -111,6 +111,10 @@ class Example:
         out: FloatArray = every[path, np.minimum(subtask, every.shape[1] - 1)]
         return out
 
+    def steps(self, look: int) -> npt.NDArray[np.int8]:
+        """All features of a look in steps of `STEP`, (frames, 2, 76, 14, 14)."""
+        return self._grids[look]
+
     def grid(self, look: int, path: npt.NDArray[np.int64]) -> FloatArray:
         """Features of some frames, float32, (t, 2, 76, 14, 14)."""
         return self._grids[look][path].astype(np.float32) * np.float32(STEP)

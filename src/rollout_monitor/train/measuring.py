@@ -10,7 +10,6 @@ import numpy.typing as npt
 import torch
 
 from rollout_monitor.judges import measures
-from rollout_monitor.judges.bootstrap import Figure, Measure, bootstrap
 from rollout_monitor.judges.measures import Answers
 from rollout_monitor.judges.robopulse import context_dependent, trends
 from rollout_monitor.prm.embedded import summarise
@@ -35,6 +34,7 @@ def ask(
     text: str | None = None,
     look: int = 0,
     present: tuple[bool, bool, bool] = SEE_ALL,
+    threshold: float = measures.SUCCESS_PROGRESS,
 ) -> Answers:
     """The network's answers on one take.
 
@@ -46,6 +46,7 @@ def ask(
         text: the words of the instruction; needed with ``task``.
         look: which of the cached looks.
         present: whether front camera, wrist camera and joints are there.
+        threshold: end progress that counts as success.
     """
     path = np.arange(example.frames)
     judged = example.judge(task or example.row.task, path)
@@ -60,6 +61,7 @@ def ask(
         succeeded=bool(judged.done[-2:].all()),
         drops=falls(example.truth),
         group=kinds(example.row.task),
+        threshold=threshold,
     )
 
 
@@ -100,6 +102,7 @@ def answers_of(
     succeeded: bool,
     drops: list[tuple[int, int]] | None = None,
     group: str = "",
+    threshold: float = measures.SUCCESS_PROGRESS,
 ) -> Answers:
     """Logits over one sequence, (1, t, ...), as answers beside the truth."""
     rows = np.array([summarise(bins) for bins in said.progress[0].softmax(-1).numpy()])
@@ -114,6 +117,7 @@ def answers_of(
         succeeded=succeeded,
         drops=drops or [],
         group=group,
+        threshold=threshold,
     )
 
 
@@ -149,50 +153,3 @@ def with_context(answers: Sequence[Answers], truths: Sequence[Truth]) -> list[An
     """The same answers with the context-dependent moments marked, see `robopulse.context_dependent`."""
     masks = context_dependent([local_motion(t) for t in truths], [trends(a.truth) for a in answers])
     return [replace(answer, context=mask) for answer, mask in zip(answers, masks, strict=True)]
-
-
-QUALITIES: dict[str, Measure[Answers]] = {
-    "direction Macro-F1": measures.direction_f1("progress"),
-    "Falling F1": measures.direction_f1("progress", only=-1),
-    "context-dependent accuracy": measures.context_accuracy("progress"),
-    "direction Macro-F1, direction head": measures.direction_f1("direction"),
-    "Falling F1, direction head": measures.direction_f1("direction", only=-1),
-    "context-dependent accuracy, direction head": measures.context_accuracy("direction"),
-    "progress MAE": measures.MAE,
-    "Spearman": measures.SPEARMAN,
-    "coverage of the 90 % interval": measures.COVERAGE,
-    "success-rate error, points": measures.success_rate_error("progress"),
-    "success accuracy, by progress": measures.accuracy("progress"),
-    "success accuracy, by probability": measures.accuracy("probability"),
-    "success-rate error by probability, points": measures.success_rate_error("probability"),
-    "drops seen within 1 s": measures.DROPS_SEEN,
-}
-
-
-def qualities(
-    network: Network,
-    vocabulary: Vocabulary,
-    examples: Sequence[Example],
-    *,
-    look: int = 0,
-    present: tuple[bool, bool, bool] = SEE_ALL,
-    seed: int = 0,
-) -> dict[str, Figure]:
-    """Every figure on some takes: their own instructions, and for the last lines instructions they did not follow."""
-    own = [ask(network, vocabulary, example, look=look, present=present) for example in examples]
-    own = with_context(own, [example.truth for example in examples])
-    table = {name: bootstrap(measure, own) for name, measure in QUALITIES.items()}
-    rng = np.random.default_rng(seed)
-    others = []
-    for example, answer in zip(examples, own, strict=True):
-        if not answer.succeeded or not example.row.alternatives:
-            continue
-        task = example.row.alternatives[0]
-        others.append(
-            ask(network, vocabulary, example, task=task, text=example.draw_text(rng, task), look=look, present=present)
-        )
-    table["wrong instruction scored as success"] = bootstrap(measures.false_success("progress"), others)
-    table["wrong instruction scored as success, by probability"] = bootstrap(
-        measures.false_success("probability"), others
-    )
-    return table
