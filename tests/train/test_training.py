@@ -24,7 +24,6 @@ from rollout_monitor.train.adapting import (
     check_takes,
     folds_of,
     held_out,
-    success_threshold,
     there_and_back,
 )
 from rollout_monitor.train.batches import Mix
@@ -248,10 +247,3 @@ def test_an_anchor_holds_the_weights() -> None:
 def test_there_and_back() -> None:
     path = there_and_back(TAKES[1])
     assert path[0] == path[-1] == 0 and path.max() == 19 and len(path) == 39
-
-
-def test_the_threshold_lies_between_the_outcomes() -> None:
-    answers = held_out([network().eval()] * len(TAKES), VOCABULARY, TAKES).forward
-    ends = [np.full(20, 0.8 if one.succeeded else 0.3) for one in answers]
-    said = [replace(one, value=end) for one, end in zip(answers, ends, strict=True)]
-    assert 0.5 <= success_threshold(said) < 0.8

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from rollout_monitor.errors import InputError
 from rollout_monitor.judges import measures
@@ -22,7 +21,7 @@ from rollout_monitor.judges.bootstrap import Figure, bootstrap
 from rollout_monitor.judges.measures import Answers
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.train.batches import Mix, Source
-from rollout_monitor.train.cell_takes import DONE_FROM, CellTake
+from rollout_monitor.train.cell_takes import CellTake
 from rollout_monitor.train.fitting import WHOLE, FitSettings, fit
 from rollout_monitor.train.measuring import answers_of, run_on
 from rollout_monitor.train.network import Network
@@ -179,18 +178,3 @@ def cross_validate(
         for place in part:
             networks[place] = network
     return held_out(networks, vocabulary, takes)
-
-
-def success_threshold(answers: Sequence[Answers]) -> float:
-    """The end progress that tells successes from failures best on held-out takes, the middle of its range.
-
-    Args:
-        answers: of takes that the judging network has not seen, both outcomes among them.
-    """
-    ends = np.array([float(np.median(a.value[-measures.END_SAMPLES :])) for a in answers])
-    good = np.array([a.succeeded for a in answers])
-    edges = np.unique(np.concatenate([[0.0], ends, [1.0]]))
-    middles = 0.5 * (edges[1:] + edges[:-1])
-    balanced = [0.5 * ((ends[good] >= m).mean() + (ends[~good] < m).mean()) for m in middles]
-    best = np.flatnonzero(np.array(balanced) >= max(balanced) - 1e-9)
-    return float(np.clip(0.5 * (middles[best[0]] + middles[best[-1]]), 0.5, DONE_FROM))

@@ -18,13 +18,14 @@ from rollout_monitor.judges.bootstrap import Figure, Measure, bootstrap
 from rollout_monitor.judges.measures import Answers
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.sim.tabletop.files import TAKES, read_index
-from rollout_monitor.train.adapting import AdaptRecipe, adapt_network, cross_validate, success_threshold
+from rollout_monitor.train.adapting import AdaptRecipe, adapt_network, cross_validate
 from rollout_monitor.train.batches import Source
 from rollout_monitor.train.cell_takes import CellTake, curve_by_time
 from rollout_monitor.train.examples import Example
 from rollout_monitor.train.measuring import SEE_ALL, ask, with_context
 from rollout_monitor.train.network import Network
 from rollout_monitor.train.preparing import cache_features
+from rollout_monitor.train.thresholds import calibrate
 
 OPEN_PLANS = {
     "in distribution": "test",
@@ -35,6 +36,7 @@ CELLS = {
     "unseen task near a trained skill": ("cell_near_1", "cell_near_2", "cell_near_3"),
     "unseen multi-stage task": ("cell_stages_1", "cell_stages_2", "cell_stages_3"),
 }
+RATE_HZ = 5.0
 ADAPT_TAKES = 20
 """Takes 0 to 19 of a cell are the user's; the later ones are for measuring."""
 
@@ -176,7 +178,7 @@ def adapt_to(
     threshold = measures.SUCCESS_PROGRESS
     if recipe.folds:
         seen = cross_validate(suite.network, suite.vocabulary, takes, recipe, replay)
-        threshold = success_threshold(seen.forward)
+        threshold = calibrate(seen.forward, RATE_HZ).values["outcome.progress_threshold"]
     return adapt_network(suite.network, suite.vocabulary, takes, recipe, replay), threshold
 
 
