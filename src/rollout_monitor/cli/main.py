@@ -25,6 +25,8 @@ COMMANDS = (
     "kinematics",
     "report",
     "models",
+    "adapt",
+    "qualify",
     "sim",
 )
 """In the order of `--help`."""

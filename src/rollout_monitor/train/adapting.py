@@ -8,12 +8,14 @@ network which judges them has not seen.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from rollout_monitor.errors import InputError
 from rollout_monitor.judges import measures
@@ -168,13 +170,48 @@ def cross_validate(
     takes: Sequence[CellTake],
     recipe: AdaptRecipe,
     replay: Sequence[Source] = (),
-    report: Callable[[int, float], None] = lambda _step, _loss: None,
-) -> HeldOut:
-    """Adapt once per fold and let each network judge the takes that it has not seen."""
-    networks: list[Any] = [None] * len(takes)
-    for part in folds_of(takes, recipe.folds):
-        rest = [take for place, take in enumerate(takes) if place not in part]
-        network = adapt_network(base, vocabulary, rest, recipe, replay, report)
-        for place in part:
-            networks[place] = network
-    return held_out(networks, vocabulary, takes)
+    *,
+    jobs: int = 1,
+    report: Callable[[int, int], None] = lambda _done, _total: None,
+) -> tuple[HeldOut, Network]:
+    """Adapt once per fold, let each network judge the takes that it has not seen, and adapt to all takes.
+
+    Args:
+        base: stays as it is.
+        vocabulary: its words.
+        takes: the user's.
+        recipe: how.
+        replay: takes of other tasks.
+        jobs: processes; each works on one core.
+        report: called with the fits that are done and all of them.
+
+    Returns:
+        What the folds' networks say of the takes they have not seen, and the network fitted to all of them.
+    """
+    parts = folds_of(takes, recipe.folds)
+    groups = [[take for place, take in enumerate(takes) if place not in part] for part in parts] + [list(takes)]
+    fitted: list[Network] = []
+    for network in _fit_all(base, vocabulary, groups, recipe, replay, jobs):
+        fitted.append(network)
+        report(len(fitted), len(groups))
+    chosen = {place: fitted[fold] for fold, part in enumerate(parts) for place in part}
+    return held_out([chosen[place] for place in range(len(takes))], vocabulary, takes), fitted[-1]
+
+
+def _fit_all(
+    base: Network,
+    vocabulary: Vocabulary,
+    groups: Sequence[Sequence[CellTake]],
+    recipe: AdaptRecipe,
+    replay: Sequence[Source],
+    jobs: int,
+) -> Iterator[Network]:
+    if jobs == 1:
+        yield from (adapt_network(base, vocabulary, group, recipe, replay) for group in groups)
+        return
+    # Not forked: a process that has used threads must not be copied.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        waiting = [pool.submit(adapt_network, base, vocabulary, group, recipe, replay) for group in groups]
+        for one in waiting:
+            yield one.result()

@@ -190,7 +190,12 @@ def cache_take(folder: Path, cache: Path, backbone: Backbone, looks: int, kind: 
 
 def _grid(backbone: Backbone, pictures: list[RgbImage]) -> npt.NDArray[np.int8]:
     parts = [backbone.grid(pictures[start : start + BATCH]) for start in range(0, len(pictures), BATCH)]
-    steps: npt.NDArray[np.int8] = np.clip(np.rint(np.concatenate(parts) / STEP), -127, 127).astype(np.int8)
+    return as_steps(np.concatenate(parts))
+
+
+def as_steps(features: FloatArray) -> npt.NDArray[np.int8]:
+    """Features in whole steps of `STEP`."""
+    steps: npt.NDArray[np.int8] = np.clip(np.rint(features / STEP), -127, 127).astype(np.int8)
     return steps
 
 
