@@ -15,6 +15,14 @@ SCHEMA_VERSION = 1
 
 UnitInterval = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
+MOST_SUBTASKS = 127
+"""What the message can hold."""
+
+Subtask = Annotated[
+    int | None,
+    Field(ge=0, le=MOST_SUBTASKS, description="goals of the task done so far; None: the model does not say"),
+]
+
 
 class Record(BaseModel):
     """Base of all records: immutable, closed (an unknown field is an error), versioned."""
@@ -83,6 +91,7 @@ class ProgressEstimate(Record):
     upper: UnitInterval | None = Field(default=None, description="upper end of the 90 % interval, if the model has one")
     success_probability: UnitInterval | None = Field(default=None, description="that the task is done now")
     direction: Direction = Direction.UNKNOWN
+    subtask: Subtask = None
     reason: str = Field(default="", description="why the value is missing, or what to know before trusting it")
     camera_stamps_ns: dict[str, int] = Field(default_factory=dict, description="stamp of each frame used, by camera")
     model: str = Field(default="", description="name and version of the model")
@@ -361,6 +370,7 @@ class CurvePoint(Record):
     lower: UnitInterval | None = None
     upper: UnitInterval | None = None
     success_probability: UnitInterval | None = None
+    subtask: Subtask = None
 
 
 class LiveFinalGap(Record):

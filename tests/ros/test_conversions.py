@@ -46,6 +46,7 @@ ESTIMATES = st.builds(
     upper=maybe(UNITS),
     success_probability=maybe(UNITS),
     direction=st.sampled_from(r.Direction),
+    subtask=maybe(st.integers(0, r.MOST_SUBTASKS)),
     reason=TEXTS,
     camera_stamps_ns=st.dictionaries(NAMES, STAMPS, max_size=3),
     model=TEXTS,

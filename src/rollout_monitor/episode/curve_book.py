@@ -22,8 +22,8 @@ from rollout_monitor.records import (
     ProgressEstimate,
 )
 
-_OPTIONAL = ("lower", "upper", "success_probability")
-_SAMPLE = struct.Struct("<q5d")
+_OPTIONAL = ("lower", "upper", "success_probability", "subtask")
+_SAMPLE = struct.Struct("<q6d")
 _ROW = [("stamp", "<i8"), ("raw", "<f8"), ("live", "<f8"), *((name, "<f8") for name in _OPTIONAL)]
 _COMPARED = ("mp", "tv", "ppl", "cra", "str_", "max_drawdown", "drr", "fns", "sqs")
 
@@ -31,7 +31,7 @@ _COMPARED = ("mp", "tv", "ppl", "cra", "str_", "max_drawdown", "drr", "fns", "sq
 class CurveBook:
     """Keeps the raw curve and both smoothings of it (spec: live is causal, final sees the whole curve).
 
-    48 bytes a sample, which go to a temporary file as they come: hours of an episode cost no memory.
+    56 bytes a sample, which go to a temporary file as they come: hours of an episode cost no memory.
     """
 
     def __init__(self, settings: OpdSettings) -> None:
@@ -104,8 +104,9 @@ class CurveBook:
                 lower=_known(lower),
                 upper=_known(upper),
                 success_probability=_known(chance),
+                subtask=None if math.isnan(subtask) else int(subtask),
             )
-            for stamp, raw, live, final, lower, upper, chance in zip(*columns, strict=True)
+            for stamp, raw, live, final, lower, upper, chance, subtask in zip(*columns, strict=True)
         ]
 
 
