@@ -44,6 +44,8 @@ class JointHistory:
     def __init__(self, age_s: float) -> None:
         self._age_ns = round(age_s * _NS)
         self._publishers: dict[tuple[str, ...], deque[Message]] = {}
+        self.first_ns: int | None = None
+        """Stamp of the first message on the clock of now; None where none ever came."""
 
     def add(self, stamp_ns: int, names: Sequence[str], positions: Sequence[float], velocities: Sequence[float]) -> None:
         """Take a message as it came; one whose stamp does not advance is dropped."""
@@ -53,6 +55,8 @@ class JointHistory:
             if len(self._publishers) >= MAX_PUBLISHERS:
                 self._publishers.clear()
             messages = self._publishers[key] = deque()
+        if self.first_ns is None or stamp_ns < self.first_ns - JUMP_NS:
+            self.first_ns = stamp_ns
         if messages and stamp_ns <= messages[-1][0]:
             if stamp_ns > messages[-1][0] - JUMP_NS:
                 return
@@ -61,17 +65,16 @@ class JointHistory:
         while messages[0][0] < stamp_ns - KEEP_NS:
             messages.popleft()
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._publishers.clear()
-
     def reached(self, stamp_ns: int, silent_ns: int) -> bool:
         """Whether every publisher has told all it has up to a stamp, or has been silent for longer than ``silent_ns``.
 
-        False where none ever came.
+        False where none ever came. A publisher that was never heard is not known of.
         """
         newest = [messages[-1][0] for messages in self._publishers.values()]
-        return bool(newest) and all(last >= stamp_ns or last < stamp_ns - silent_ns for last in newest)
+        if not newest:
+            return False
+        awaited_ns = max(stamp_ns, *newest) - silent_ns
+        return all(last >= stamp_ns or last < awaited_ns for last in newest)
 
     def at(self, stamp_ns: int) -> JointSample | None:
         """Where the joints are at a stamp; None where no message says so.

@@ -7,11 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollout_monitor.episode.gate import FrameGate
+from rollout_monitor.episode.gate import FrameGate, Selected
+from rollout_monitor.episode.perception import Perception
 from rollout_monitor.episode.settings import GateSettings
 from rollout_monitor.errors import InputError
 from rollout_monitor.frames import RgbImage
-from rollout_monitor.store.takes_grid import JUMP_S, PAIR_SKEW_S, PAIR_WAIT_S, GridPicker, frame_sets
+from rollout_monitor.motion.settings import MotionSettings
+from rollout_monitor.records import Boundary, EpisodeMarker
+from rollout_monitor.store.messages import JointItem
+from rollout_monitor.store.takes_grid import JOINT_AGE_S, JUMP_S, PAIR_SKEW_S, PAIR_WAIT_S, GridPicker, frame_sets
 from rollout_monitor.store.takes_types import CameraFrame
 
 NS = 1_000_000_000
@@ -60,9 +64,55 @@ def test_same_picks_as_the_live_gate(stream: list[tuple[str, int]], rate_hz: flo
     assert [{camera: frame.stamp_ns for camera, frame in chosen.items()} for chosen in recorded] == want
 
 
+@st.composite
+def robots(draw: st.DrawFn) -> list[tuple[str, int]]:
+    """A camera and the joints of an arm and a gripper, each recorded up to 0.15 s after its stamps.
+
+    Each begins with two messages near each other, as above; the publishers begin in whatever order.
+    """
+    kinds = draw(st.permutations(("front", "arm", "gripper")))
+    first = [
+        (kind, START_NS - 200_000_000 + k * 10_000_000 + place) for k in range(2) for place, kind in enumerate(kinds)
+    ]
+    arrivals: list[tuple[int, int, str, int]] = []
+    for order, (kind, most_ms) in enumerate((("front", 150), ("arm", 60), ("gripper", 200))):
+        stamp = START_NS + draw(st.integers(0, 50)) * 1_000_000
+        late = draw(st.integers(0, 150)) * 1_000_000
+        for _ in range(draw(st.integers(2, 40))):
+            arrivals.append((stamp + late, order, kind, stamp))
+            stamp += draw(st.integers(1, most_ms)) * 1_000_000
+    return first + [(kind, stamp) for _, _, kind, stamp in sorted(arrivals)]
+
+
+JOINTS = {"arm": ("pan", "lift"), "gripper": ("finger",)}
+
+
+@settings(max_examples=200, deadline=None)
+@given(stream=robots(), rate_hz=st.sampled_from([5.0, 10.0]))
+def test_same_joints_as_the_live_engine(stream: list[tuple[str, int]], rate_hz: float) -> None:
+    perception = Perception(GateSettings(rate_hz=rate_hz, joints=True), MotionSettings())
+    live, frames, states = [], [], []
+    start = EpisodeMarker(boundary=Boundary.START, stamp_ns=START_NS - NS, episode_id="take", task="lift")
+    outputs = perception.on_marker(start)
+    for number, (kind, stamp) in enumerate(stream):
+        if kind == "front":
+            outputs = perception.on_image(kind, stamp, picture, number)
+            frames.append(CameraFrame(kind, stamp, picture))
+        else:
+            values = np.full(len(JOINTS[kind]), number, dtype=np.float64)
+            outputs = perception.on_joints(stamp, JOINTS[kind], values.tolist())
+            states.append(JointItem("joints", stamp, JOINTS[kind], values, np.empty(0), np.empty(0)))
+        live += [one for one in outputs if isinstance(one, Selected)]
+    perception.on_marker(start.model_copy(update={"boundary": Boundary.END, "stamp_ns": START_NS + 60 * NS}))
+    live += [one for one in perception.finish_episode() if isinstance(one, Selected)]
+    recorded = list(frame_sets(frames, ["front"], rate_hz, joints=states))
+    assert [repr((one.stamp_ns, one.joints)) for one in recorded] == [repr((one.stamp_ns, one.joints)) for one in live]
+
+
 def test_waits_and_skews_are_the_gates() -> None:
     gate = GateSettings()
     assert (gate.pair_wait_s, gate.pair_skew_s, gate.jump_s) == (PAIR_WAIT_S, PAIR_SKEW_S, JUMP_S)
+    assert gate.joint_age_s == JOINT_AGE_S
 
 
 def test_only_the_take_itself() -> None:

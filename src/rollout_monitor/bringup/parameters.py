@@ -24,7 +24,7 @@ M = TypeVar("M", bound=BaseModel)
 
 _PARAMETERS = "ros__parameters"
 _SCALARS = (bool, int, float, str)
-_NOT_FROM_A_FILE = {"cameras", "rate_hz"}  # of the gate: they follow from the cameras in use and the model's own rate
+_NOT_FROM_A_FILE = {"cameras", "rate_hz", "joints"}  # of the gate: they follow from the cameras in use and the model
 
 
 @dataclass(frozen=True)

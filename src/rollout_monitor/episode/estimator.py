@@ -6,7 +6,7 @@ from rollout_monitor.episode.gate import Selected
 from rollout_monitor.errors import InputError, ModelError
 from rollout_monitor.frames import FrameSet, RgbImage
 from rollout_monitor.prm.protocol import Observation, ProgressModel, ResetNotes
-from rollout_monitor.records import EpisodeMarker, EstimateStatus, ProgressEstimate
+from rollout_monitor.records import MOST_SUBTASKS, EpisodeMarker, EstimateStatus, ProgressEstimate
 
 
 class Estimator:
@@ -49,7 +49,8 @@ class Estimator:
             upper=observation.upper,
             success_probability=observation.success_probability,
             direction=observation.direction,
-            reason=observation.reason or warning,
+            subtask=observation.subtask,
+            reason="; ".join(filter(None, (observation.reason, warning))),
             camera_stamps_ns={camera: frame.stamp_ns for camera, frame in selected.frames.items()},
             model=self._card.name,
             model_hash=self._card.sha256,
@@ -76,7 +77,7 @@ class Estimator:
                 if index == 0:  # the primary camera: there is nothing to judge
                     raise
         stamps = {camera: selected.frames[camera].stamp_ns for camera in images}
-        return FrameSet(stamp_ns=selected.stamp_ns, images=images, stamps_ns=stamps)
+        return FrameSet(selected.stamp_ns, images, stamps, selected.joints)
 
 
 def _checked(observation: Observation) -> Observation:
@@ -89,4 +90,6 @@ def _checked(observation: Observation) -> Observation:
         value = getattr(observation, name)
         if value is not None and not 0.0 <= value <= 1.0:
             raise ModelError(f"the model answered {name} = {value}, which is not between 0 and 1")
+    if observation.subtask is not None and not 0 <= observation.subtask <= MOST_SUBTASKS:
+        raise ModelError(f"the model answered subtask = {observation.subtask}, not between 0 and {MOST_SUBTASKS}")
     return observation

@@ -2,7 +2,8 @@
 
 The grid of stamps is absolute: the first primary frame in every period since stamp 0 is chosen, so the same rollout
 gives the same frames whenever the node was started. Another camera adds its newest frame that is not newer than the
-primary's; the primary waits for it as long as stamps allow (`GateSettings.pair_wait_s`).
+primary's; the primary waits for it as long as stamps allow (`GateSettings.pair_wait_s`). Where the model uses joints,
+they are chosen and waited for in the same way.
 
 The first frame, and one whose stamp is far from the one before, is held until the next frame bears it out or shows it
 to be a stray.
@@ -11,19 +12,25 @@ to be a stray.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rollout_monitor.episode.offsets import JOINT_STATES, ClockOffset
 from rollout_monitor.episode.settings import GateSettings
 from rollout_monitor.errors import InputError
-from rollout_monitor.frames import RgbImage
+from rollout_monitor.frames import JointSample, RgbImage
 from rollout_monitor.images import luminance_and_contrast
-from rollout_monitor.motion.stamps import StampGuard
+from rollout_monitor.joint_history import JointHistory
 from rollout_monitor.records import CameraHealth
+from rollout_monitor.stamps import StampGuard
 
 _NS = 1_000_000_000
+JOINTS_EXPECTED_NS = 2 * _NS
+"""A robot whose joints were not heard of within this time of its first picture is not expected to have any."""
+
 Decode = Callable[[], RgbImage]
+Joints = tuple[Sequence[str], Sequence[float], Sequence[float], Sequence[float]]
+"""Names, positions, velocities and efforts of a message; the last two may be empty."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,7 @@ class Selected:
 
     stamp_ns: int
     frames: dict[str, Frame]
+    joints: JointSample | None = None
 
 
 class CameraWatch:
@@ -209,6 +217,8 @@ class FrameGate:
         self._skew_ns = round(settings.pair_skew_s * _NS)
         self._watches = {camera: CameraWatch(camera, settings) for camera in settings.cameras}
         self._others: dict[str, deque[Frame]] = {camera: deque() for camera in settings.cameras[1:]}
+        self._joints = JointHistory(settings.joint_age_s) if settings.joints else None
+        self._first_ns: int | None = None  # of the primary camera, since the clock last went back
         self._pending: deque[Frame] = deque()
         self._tick = -1
         self.clock_jumps = 0
@@ -248,8 +258,24 @@ class FrameGate:
         """Stamp of a camera's newest frame that is believed; None where none came."""
         return self._watches[camera].last_ns
 
-    def on_joints(self, stamp_ns: int) -> None:
-        """Note the stamp of a joint state message: the clock that the cameras' are held against."""
+    def on_joints(self, messages: Sequence[tuple[int, Joints]]) -> list[Selected]:
+        """Take joint state messages that are believed, one that was held back before included.
+
+        Their stamps are the clock that the cameras' are held against.
+
+        Returns:
+            The frame sets that are complete now.
+        """
+        if not messages:
+            return []
+        self._note_joint_clock(messages[-1][0])
+        if self._joints is None:
+            return []
+        for stamp_ns, (names, positions, velocities, _) in messages:
+            self._joints.add(stamp_ns, names, positions, velocities)
+        return self._release()
+
+    def _note_joint_clock(self, stamp_ns: int) -> None:
         for watch in self._watches.values():
             if watch.offset_from != JOINT_STATES:
                 watch.offset, watch.offset_from = ClockOffset(), JOINT_STATES
@@ -268,6 +294,8 @@ class FrameGate:
             self._others[camera].append(frame)
             return
         tick = int(frame.stamp_ns // self._period_ns)
+        if self._first_ns is None:
+            self._first_ns = frame.stamp_ns
         if tick > self._tick:
             self._tick = tick
             self._pending.append(frame)
@@ -304,6 +332,7 @@ class FrameGate:
     def _restart(self) -> None:
         self.clock_jumps += 1
         self._tick = -1
+        self._first_ns = None
         self._pending.clear()
         for frames in self._others.values():
             frames.clear()
@@ -323,7 +352,7 @@ class FrameGate:
                 self._trim(history, stamp)
                 if history and history[0].stamp_ns <= stamp:
                     frames[camera] = history[0]
-            released.append(Selected(stamp, frames))
+            released.append(Selected(stamp, frames, None if self._joints is None else self._joints.at(stamp)))
         if not self._pending and newest is not None:
             for history in self._others.values():
                 self._trim(history, newest)
@@ -339,7 +368,15 @@ class FrameGate:
                 return False
             if last < stamp_ns:
                 return False
-        return True
+        return self._joints is None or self._joints_complete(self._joints, stamp_ns)
+
+    def _joints_complete(self, joints: JointHistory, stamp_ns: int) -> bool:
+        """Whether no joint state up to this stamp is to come, or the robot seems to have none."""
+        if joints.first_ns is None:
+            return self._first_ns is not None and stamp_ns >= self._first_ns + JOINTS_EXPECTED_NS
+        is_settled = stamp_ns >= joints.first_ns + self._wait_ns
+        # at first another publisher (a gripper) may begin a little later than the first
+        return joints.reached(stamp_ns if is_settled else stamp_ns + self._wait_ns, self._skew_ns)
 
     def _trim(self, history: deque[Frame], stamp_ns: int) -> None:
         """Leave as first the newest frame that is not newer than the stamp, if it is young enough."""

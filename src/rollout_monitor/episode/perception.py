@@ -138,12 +138,12 @@ class Perception:
         summary = self._joints.add(stamp_ns, names, positions, velocities, efforts)
         if self._joints.heard_ns != stamp_ns:  # not believed: a stamp from another time
             return []
-        self._gate.on_joints(stamp_ns)
+        out: list[Output] = [*self._belonging(self._gate.on_joints(self._joints.believed))]
         if summary is None:
-            return self._finish_if_past(stamp_ns) if self._end is not None else []
+            return out + self._finish_if_past(stamp_ns) if self._end is not None else out
         if summary.stamp_ns > stamp_ns + _NS:  # the last rows of a clock that was set back: a tenth of a second at most
-            return []
-        return [summary, *self._gate.on_time(summary.stamp_ns), *self._finish_if_past(stamp_ns)]
+            return out
+        return [*out, summary, *self._gate.on_time(summary.stamp_ns), *self._finish_if_past(stamp_ns)]
 
     def on_bad_joints(self) -> None:
         """Count a joint state that could not even be read as a message of its type."""

@@ -33,6 +33,7 @@ class RolloutMonitor:
         budget: Callable[[str], float | None] | None = None,
     ) -> None:
         gate = gate or GateSettings(rate_hz=model.card.rate_hz)
+        gate = gate.model_copy(update={"joints": model.card.joints})
         monitor = monitor or MonitorSettings()
         self._primary = gate.cameras[0]
         self._perception = Perception(gate, monitor.motion)

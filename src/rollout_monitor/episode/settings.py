@@ -27,6 +27,10 @@ class GateSettings(Settings):
     pair_skew_s: float = Field(
         default=0.5, gt=0.0, le=10.0, description="oldest frame of another camera that still belongs to a frame set, s"
     )
+    joints: bool = Field(default=False, description="whether the model uses joint states")
+    joint_age_s: float = Field(
+        default=0.1, gt=0.0, le=1.0, description="oldest joint state that still belongs to a frame set, s"
+    )
     health_period_s: float = Field(
         default=0.5, gt=0.0, le=60.0, description="camera health every so often, stream time"
     )

@@ -18,9 +18,9 @@ from rollout_monitor.motion.effort import EffortWatch
 from rollout_monitor.motion.figures import figures
 from rollout_monitor.motion.grid import NS, GridResampler, Row
 from rollout_monitor.motion.settings import MotionSettings
-from rollout_monitor.motion.stamps import StampGuard
 from rollout_monitor.motion.streaming import MotionAccumulator
 from rollout_monitor.records import EffortSpike, GridRow, JointHealth, KinematicSummary, MotionFigures
+from rollout_monitor.stamps import StampGuard
 
 MOVING_NS = NS // 2  # the stretch that `KinematicSummary.moving` looks at
 MAX_PUBLISHERS = 64  # sets of names that are told apart; a stream of ever new names is broken
@@ -70,6 +70,8 @@ class JointStream:
         self._unheard_since_ns: tuple[int | None, int] | None = None
         self.heard_ns: int | None = None
         """Stamp of the newest message whose stamp is believed, usable or not; None where there was none."""
+        self.believed: list[tuple[int, _Message]] = []
+        """The messages that the newest call of `add` went on with, with their stamps, one held before included."""
         self._joints: list[str] = []
         self._episode_id = ""
         self._start_ns = 0
@@ -167,7 +169,8 @@ class JointStream:
         """
         guard = self._guard(tuple(names))
         summary: KinematicSummary | None = None
-        for message_ns, message in guard.take(stamp_ns, (names, positions, velocities, efforts)):
+        self.believed = guard.take(stamp_ns, (names, positions, velocities, efforts))
+        for message_ns, message in self.believed:
             summary = self._believe(message_ns, message, guard.stepped, tell=summary is None) or summary
         return summary
 

@@ -80,13 +80,19 @@ class Take:
         return self.claims[0].who if self.claims else None
 
     def frames(
-        self, rate_hz: float = 5.0, *, cameras: Sequence[str] | None = None, on_bad: OnBad | None = None
+        self,
+        rate_hz: float = 5.0,
+        *,
+        cameras: Sequence[str] | None = None,
+        joints: str | None = None,
+        on_bad: OnBad | None = None,
     ) -> Iterator[FrameSet]:
         """Decoded frame sets on the absolute stamp grid, picked as the live gate picks them.
 
         Args:
             rate_hz: frame sets per second.
             cameras: some of ``self.cameras``, the primary first; all where None.
+            joints: one of ``self.joint_sources``, to put the joints into the frame sets; None leaves them out.
             on_bad: told of a chosen frame that does not decode, whose camera (or whole set, if the primary's) is then
                 left out. None: such a frame is an error.
 
@@ -94,13 +100,15 @@ class Take:
             Frame sets with growing stamps, nanoseconds: header stamps in a bag, since the first row elsewhere.
 
         Raises:
-            InputError: an unknown camera, files that cannot be read, stamps that go back; names the take's file.
+            InputError: an unknown camera or joint source, files that cannot be read, stamps that go back; names the
+                take's file.
         """
         names = list(self.cameras if cameras is None else cameras)
         if not names or len(set(names)) != len(names) or set(names) - set(self.cameras):
             raise InputError(f"{self.path}: cameras {names}; expected some of {', '.join(self.cameras)}, each once")
         source = self._reader.images({name: self._sources[name] for name in names})
-        return self._telling(frame_sets(source, names, rate_hz, within=self._within, on_bad=on_bad))
+        states = () if joints is None else self.joints(joints)
+        return self._telling(frame_sets(source, names, rate_hz, within=self._within, joints=states, on_bad=on_bad))
 
     def joints(self, source: str | None = None) -> Iterator[JointItem]:
         """Joint samples in recorded order: nothing where there are none.

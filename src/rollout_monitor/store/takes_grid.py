@@ -2,7 +2,8 @@
 
 The first primary frame with a stamp in every period since stamp 0; another camera adds its newest frame that is not
 newer than the primary's and not older than ``pair_skew_s`` before it. Like the live gate this waits ``pair_wait_s``,
-counted in stamps, for another camera, so that a recording gives what the robot's own monitor saw.
+counted in stamps, for another camera, so that a recording gives what the robot's own monitor saw. The joints of a frame
+set are chosen by the same `JointHistory`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rollout_monitor.errors import InputError
-from rollout_monitor.frames import FrameSet
+from rollout_monitor.frames import FrameSet, JointSample
+from rollout_monitor.joint_history import JointHistory
+from rollout_monitor.stamps import StampGuard
+from rollout_monitor.store.messages import JointItem
 from rollout_monitor.store.takes_types import NS, CameraFrame
 
 PAIR_WAIT_S = 0.2
 PAIR_SKEW_S = 0.5
+JOINT_AGE_S = 0.1
 JUMP_S = 1.0
 MOST_RATE_HZ = 240.0
 
@@ -94,12 +99,40 @@ class GridPicker:
         return True
 
 
+class JointPicker:
+    """Chooses the joints of frame sets with growing stamps, from joint states in recorded order."""
+
+    def __init__(self, items: Iterable[JointItem]) -> None:
+        self._items = iter(items)
+        self._history = JointHistory(JOINT_AGE_S)
+        self._guards: dict[frozenset[str], StampGuard[JointItem]] = {}
+        self._newest_ns = 0
+        self._ended = False
+
+    def at(self, stamp_ns: int) -> JointSample | None:
+        """Where the joints were at a stamp, with what came up to `PAIR_WAIT_S` later in stamps taken into account."""
+        while not self._ended and self._newest_ns <= stamp_ns + round(PAIR_WAIT_S * NS):
+            item = next(self._items, None)
+            if item is None:
+                self._ended = True
+            else:
+                self._add(item)
+        return self._history.at(stamp_ns)
+
+    def _add(self, item: JointItem) -> None:
+        guard = self._guards.setdefault(frozenset(item.names), StampGuard(round(JUMP_S * NS)))
+        for stamp_ns, one in guard.take(item.stamp_ns, item):
+            self._newest_ns = stamp_ns
+            self._history.add(stamp_ns, one.names, one.positions.tolist(), one.velocities.tolist())
+
+
 def frame_sets(
     frames: Iterable[CameraFrame],
     cameras: Sequence[str],
     rate_hz: float,
     *,
     within: tuple[int | None, int | None] = (None, None),
+    joints: Iterable[JointItem] = (),
     on_bad: OnBad | None = None,
 ) -> Iterator[FrameSet]:
     """Decoded frame sets on the grid.
@@ -110,6 +143,7 @@ def frame_sets(
         rate_hz: of the grid.
         within: first and last stamp of the take, both included; frames before it still take their place on the grid,
             as they do live.
+        joints: joint states in recorded order, on the clock of the frames.
         on_bad: told of a chosen frame that does not decode. Its frame set then comes without that camera, or not at
             all where it is the primary's. None: such a frame is an error.
 
@@ -117,22 +151,25 @@ def frame_sets(
         InputError: a chosen frame that does not decode, or stamps that go back.
     """
     first, last = within
-    picker = GridPicker(cameras, rate_hz)
+    picker, joint_picker = GridPicker(cameras, rate_hz), JointPicker(joints)
     for frame in frames:
         if last is not None and frame.stamp_ns > last + NS:
             continue  # nothing that late is waited for
         for chosen in picker.add(frame):
-            yield from _decoded(chosen, first, last, on_bad)
+            if _is_within(chosen, first, last):
+                yield from _decoded(chosen, joint_picker, on_bad)
     for chosen in picker.finish():
-        yield from _decoded(chosen, first, last, on_bad)
+        if _is_within(chosen, first, last):
+            yield from _decoded(chosen, joint_picker, on_bad)
 
 
-def _decoded(
-    chosen: dict[str, CameraFrame], first: int | None, last: int | None, on_bad: OnBad | None
-) -> Iterator[FrameSet]:
+def _is_within(chosen: dict[str, CameraFrame], first: int | None, last: int | None) -> bool:
+    stamp_ns = next(iter(chosen.values())).stamp_ns
+    return (first is None or stamp_ns >= first) and (last is None or stamp_ns <= last)
+
+
+def _decoded(chosen: dict[str, CameraFrame], joints: JointPicker, on_bad: OnBad | None) -> Iterator[FrameSet]:
     primary = next(iter(chosen.values()))
-    if (first is not None and primary.stamp_ns < first) or (last is not None and primary.stamp_ns > last):
-        return
     images = {}
     for camera, frame in chosen.items():
         try:
@@ -143,7 +180,8 @@ def _decoded(
                 raise InputError(message) from error
             on_bad(message)
     if primary.camera in images:
-        yield FrameSet(primary.stamp_ns, images, {camera: chosen[camera].stamp_ns for camera in images})
+        stamps_ns = {camera: chosen[camera].stamp_ns for camera in images}
+        yield FrameSet(primary.stamp_ns, images, stamps_ns, joints.at(primary.stamp_ns))
 
 
 def _trim(history: deque[CameraFrame], stamp_ns: int) -> None:

@@ -74,7 +74,7 @@ class PrmNode(ManagedNode):
         options = {"path": self.settings.model_path} if self.settings.model_path else {}
         self._model = create(self.settings.model, **options)
         card = self._model.card
-        self._perception = Perception(self.settings.gate_at(card.rate_hz), self.settings.motion)
+        self._perception = Perception(self.settings.gate_for(card), self.settings.motion)
         self._publishers_by_topic = {
             topic.name: make_publisher(self, topic) for topic in (PROGRESS, KINEMATICS, CAMERAS)
         }

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from rollout_monitor.episode.settings import GateSettings, MonitorSettings
 from rollout_monitor.events.settings import Settings
 from rollout_monitor.motion.settings import MotionSettings
+from rollout_monitor.prm.protocol import ModelCard
 
 Transport = Literal["auto", "raw", "compressed"]
 _AUTOSTART = "configure and activate at once; false: wait for a lifecycle manager"
@@ -44,8 +45,8 @@ class CameraSettings(Settings):
 class PrmNodeSettings(CameraSettings):
     """prm_node."""
 
-    UNEXPOSED: ClassVar[frozenset[str]] = frozenset({"gate.cameras", "gate.rate_hz"})
-    """Follow from ``cameras`` and from the model's own rate."""
+    UNEXPOSED: ClassVar[frozenset[str]] = frozenset({"gate.cameras", "gate.rate_hz", "gate.joints"})
+    """Follow from ``cameras`` and from what the model needs."""
 
     autostart: bool = Field(default=True, description=_AUTOSTART)
     model: str = Field(
@@ -72,9 +73,10 @@ class PrmNodeSettings(CameraSettings):
     gate: GateSettings = GateSettings()
     motion: MotionSettings = MotionSettings()
 
-    def gate_at(self, rate_hz: float) -> GateSettings:
-        """The gate for these cameras and a model's rate."""
-        return GateSettings(**{**self.gate.model_dump(), "cameras": self.cameras, "rate_hz": rate_hz})
+    def gate_for(self, model: ModelCard) -> GateSettings:
+        """The gate for these cameras and what a model needs."""
+        needs = {"cameras": self.cameras, "rate_hz": model.rate_hz, "joints": model.joints}
+        return GateSettings(**{**self.gate.model_dump(), **needs})
 
 
 class MonitorNodeSettings(MonitorSettings):
