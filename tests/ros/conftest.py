@@ -16,6 +16,7 @@ import pytest
 
 if TYPE_CHECKING:
     from graph import Graph
+    from synthetic import Rollout
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -69,6 +70,15 @@ def other_graph(tmp_path: Path) -> Iterator[Graph]:
     folder = tmp_path / "other"
     folder.mkdir()
     yield from open_graph(folder)
+
+
+@pytest.fixture(scope="session")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Rollout:
+    """A minute of an attempt that is still running when the recording ends; it is only read."""
+    from synthetic import make_rollout  # noqa: PLC0415 - imports messages
+
+    folder = tmp_path_factory.mktemp("bag") / "endless"
+    return make_rollout(folder, episode_id="endless", seconds=60.0, camera_hz=10, with_end=False)
 
 
 @pytest.hookimpl(wrapper=True)

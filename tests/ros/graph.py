@@ -33,6 +33,9 @@ DEADLINE_S = 30.0
 ANSWER_MATCH_S = 1.0
 """A server drops its answer when it does not know the client's reader yet, and a client cannot see that it does."""
 
+FAREWELL_S = 1.0
+"""A participant that is destroyed while it hears of another's end can spin for minutes (eProsima/Fast-DDS#6513)."""
+
 T = TypeVar("T")
 
 
@@ -160,10 +163,15 @@ class Graph:
             end_s = time.monotonic() + wait_s
             while any(process.popen.poll() is None for process in running) and time.monotonic() < end_s:
                 time.sleep(0.02)
+        with suppress(TimeoutInTestError):  # a killed process has not said goodbye
+            until("the others' farewells", self._is_alone, FAREWELL_S)
         self.executor.shutdown()
         self.node.destroy_node()
         rclpy.shutdown(context=self.context)
         shared_memory.remove_dead()  # of the processes that a test killed
+
+    def _is_alone(self) -> bool:
+        return self.node.get_node_names() == [self.node.get_name()]
 
     def logs(self) -> str:
         """The end of every log, for a failed test."""

@@ -74,15 +74,19 @@ def assert_refused(process: Process, node: str, said: str) -> None:
 
 
 def test_a_missing_or_damaged_model_file_is_named(graph: Graph, root: Path) -> None:
-    for number, (spoil, said) in enumerate(MODEL_FILES):
+    """All at once, in processes of their own."""
+    started = []
+    for number, (spoil, _) in enumerate(MODEL_FILES):
         folder = shutil.copytree(root / "models" / "embedded", graph.folder / f"model{number}")
-        process = graph.start("prm_node", name=f"prm{number}", model_path=spoil(folder))
+        started.append(graph.start("prm_node", name=f"prm{number}", model_path=spoil(folder)))
+    for process, (_, said) in zip(started, MODEL_FILES, strict=True):
         assert_refused(process, "prm_node", said)
 
 
 def test_a_wrong_parameter_in_a_file_is_named_with_its_range(graph: Graph) -> None:
-    for number, (node, given, said) in enumerate(PARAMETERS):
-        assert_refused(start_with_file(graph, node, given, number), node, said)
+    started = [start_with_file(graph, node, given, number) for number, (node, given, _) in enumerate(PARAMETERS)]
+    for process, (node, _, said) in zip(started, PARAMETERS, strict=True):
+        assert_refused(process, node, said)
 
 
 def test_an_integer_in_a_file_does_for_a_double(graph: Graph) -> None:

@@ -84,12 +84,6 @@ def rescue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def endless(tmp_path_factory: pytest.TempPathFactory) -> Rollout:
-    folder = tmp_path_factory.mktemp("bag") / "endless"
-    return make_rollout(folder, episode_id="endless", seconds=60.0, camera_hz=10, with_end=False)
-
-
-@pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Rollout:
     return make_rollout(tmp_path_factory.mktemp("bag") / "short", episode_id="short", seconds=1.0, camera_hz=10)
 

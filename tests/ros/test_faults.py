@@ -16,7 +16,7 @@ from rollout_monitor_nodes.common.cdr import header_stamp_ns
 from rollout_monitor_nodes.common.conversions import time_to_msg
 from sensor_msgs.msg import Image
 from stack import NAMESPACE, Stack
-from synthetic import NS, Rollout, make_rollout
+from synthetic import NS, Rollout
 
 from rollout_monitor.records import EpisodeReport, EpisodeState, EventKind
 from rollout_monitor.store.bags import open_bag
@@ -33,13 +33,6 @@ WRONG = [
     ("recorder", {"recordings": "/proc/x"}, "parameter 'recordings': /proc/x cannot be written"),
     ("recorder", {"prerol_s": 1.0}, "parameter 'prerol_s' is not one of recorder's; did you mean 'preroll_s'?"),
 ]
-
-
-@pytest.fixture(scope="module")
-def endless(tmp_path_factory: pytest.TempPathFactory) -> Rollout:
-    """An attempt that is still running when the recording ends."""
-    folder = tmp_path_factory.mktemp("bag") / "endless"
-    return make_rollout(folder, episode_id="endless", seconds=60.0, camera_hz=10, with_end=False)
 
 
 def test_a_wrong_parameter_is_one_line_and_exit_code_2(graph: Graph) -> None:

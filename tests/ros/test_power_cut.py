@@ -12,7 +12,7 @@ import pytest
 from graph import Graph
 from rollout_monitor_nodes.recorder import SYNC_EVERY_S
 from stack import NAMESPACE, Stack
-from synthetic import Rollout, make_rollout
+from synthetic import Rollout
 
 from rollout_monitor.errors import InputError
 from rollout_monitor.store.bags import open_bag
@@ -64,12 +64,6 @@ def device(tmp_path: Path) -> Iterator[Device]:
     device = Device(tmp_path)
     yield device
     subprocess.run(["umount", "--lazy", str(device.folder)], check=True)
-
-
-@pytest.fixture(scope="module")
-def endless(tmp_path_factory: pytest.TempPathFactory) -> Rollout:
-    folder = tmp_path_factory.mktemp("bag") / "endless"
-    return make_rollout(folder, episode_id="endless", seconds=60.0, camera_hz=10, with_end=False)
 
 
 def joints_in(folder: Path) -> int:

@@ -17,7 +17,7 @@ from rollout_monitor_nodes.common import signals
 from rollout_monitor_nodes.settings import RecorderSettings
 from rosbags.highlevel import AnyReader
 from stack import NAMESPACE, STACK_NODES, Stack
-from synthetic import Rollout, make_rollout
+from synthetic import Rollout
 
 from rollout_monitor.bringup.supervisor import Patience
 from rollout_monitor.records import EpisodeState
@@ -27,12 +27,6 @@ WITHIN_S = 3.0
 """From the signal to a report marked INTERRUPTED and a whole recording on the disk."""
 
 UP = [sys.executable, "-m", "rollout_monitor", "up", "--namespace", NAMESPACE]
-
-
-@pytest.fixture(scope="module")
-def endless(tmp_path_factory: pytest.TempPathFactory) -> Rollout:
-    folder = tmp_path_factory.mktemp("bag") / "endless"
-    return make_rollout(folder, episode_id="endless", seconds=60.0, camera_hz=10, with_end=False)
 
 
 class Up:
