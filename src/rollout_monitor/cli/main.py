@@ -21,6 +21,7 @@ COMMANDS = (
     "replay",
     "doctor",
     "evaluate",
+    "score",
     "metrics",
     "kinematics",
     "report",
