@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,19 +24,33 @@ def bag(root: Path) -> Path:
     return root / "demo" / "lift_success"
 
 
-@pytest.fixture(scope="module")
-def offline(bag: Path) -> EpisodeReport:
-    model = create("embedded")
-    gate = GateSettings(cameras=("front", "wrist"), rate_hz=model.card.rate_hz)
+def judged(bag: Path, model: Path | None, *, joints: bool = True) -> EpisodeReport:
+    """The recording without ROS."""
+    embedded = create("embedded", path=model)
+    gate = GateSettings(cameras=("front", "wrist"), rate_hz=embedded.card.rate_hz)
     with open_bag(bag) as reader:
-        outputs = list(run_bag(reader, choose_sources(reader, {}, None), RolloutMonitor(model, gate), None, None))
+        sources = choose_sources(reader, {}, None)
+        sources = sources if joints else replace(sources, joints=None)
+        outputs = list(run_bag(reader, sources, RolloutMonitor(embedded, gate), None, None))
     return next(one.report for one in outputs if isinstance(one, Closed))
 
 
-def test_the_embedded_model_judges_live_as_it_does_offline(graph: Graph, bag: Path, offline: EpisodeReport) -> None:
-    """Stamps decide which frames are used; where the machine kept up, every figure is the same."""
+@pytest.mark.parametrize("model", [None, "tests/prm/data/tiny_model"], ids=["released", "uses joints"])
+def test_the_embedded_model_judges_live_as_it_does_offline(
+    graph: Graph, root: Path, bag: Path, model: str | None
+) -> None:
+    """Stamps decide which frames and joints are used; where the machine kept up, every figure is the same."""
+    folder = None if model is None else root / model
+    offline = judged(bag, folder)
+    if folder is not None:
+        assert {point.subtask for point in offline.curve} <= set(range(5))
+        without = judged(bag, folder, joints=False)
+        assert [point.raw for point in offline.curve] != [point.raw for point in without.curve]
     stack = Stack(graph)
-    stack.start_all(None)
+    stack.start_prm(None, **({} if folder is None else {"model_path": folder}))
+    stack.start_monitor()
+    stack.start_recorder()
+    stack.wait_until_connected()
     stack.play(bag, prefix="", rate=1.0)
     live = stack.report(offline.episode_id)
     assert live.robot == offline.robot and live.source == offline.source
