@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollout_monitor.episode.gate import FrameGate, Selected
+from rollout_monitor.episode.gate import KEEP_NS, FrameGate, Selected
 from rollout_monitor.episode.settings import GateSettings
 from rollout_monitor.errors import InputError
 from rollout_monitor.frames import RgbImage
@@ -86,6 +89,27 @@ def test_arrival_order_between_cameras_changes_nothing(random: object, jitter: i
         gate = FrameGate(TWO)
         results.append(chosen(feed(gate, [(camera, stamp) for stamp, camera in order]) + gate.finish()))
     assert results[0] == results[1]
+
+
+def test_frames_of_another_camera_are_not_held_without_end_for_a_dead_primary() -> None:
+    alive: list[weakref.ref[RgbImage]] = []
+
+    def on_wrist(gate: FrameGate, at_ms: int) -> None:
+        image = picture()
+        alive.append(weakref.ref(image))
+        gate.on_image("wrist", at_ms * MS, lambda: image, at_ms)
+
+    gate = FrameGate(TWO)
+    feed(gate, [("front", 1000 * MS), ("front", 1200 * MS)])
+    on_wrist(gate, 1150)
+    for at_ms in range(1250, 61_000, 50):
+        on_wrist(gate, at_ms)
+    gc.collect()
+    assert sum(one() is not None for one in alive) <= KEEP_NS // (50 * MS) + 3
+    assert chosen(feed(gate, [("front", 61_000 * MS), ("front", 61_100 * MS), ("front", 61_200 * MS)]))[-1] == (
+        61_000 * MS,
+        {"front": 61_000 * MS, "wrist": 60_950 * MS},
+    )
 
 
 def test_repeated_and_backward_stamps_are_dropped_and_counted() -> None:

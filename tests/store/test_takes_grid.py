@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollout_monitor.episode.gate import FrameGate, Selected
+from rollout_monitor.episode.gate import KEEP_NS, FrameGate, Selected
 from rollout_monitor.episode.perception import Perception
 from rollout_monitor.episode.settings import GateSettings
 from rollout_monitor.errors import InputError
@@ -15,7 +15,15 @@ from rollout_monitor.frames import RgbImage
 from rollout_monitor.motion.settings import MotionSettings
 from rollout_monitor.records import Boundary, EpisodeMarker
 from rollout_monitor.store.messages import JointItem
-from rollout_monitor.store.takes_grid import JOINT_AGE_S, JUMP_S, PAIR_SKEW_S, PAIR_WAIT_S, GridPicker, frame_sets
+from rollout_monitor.store.takes_grid import (
+    JOINT_AGE_S,
+    JUMP_S,
+    KEEP_S,
+    PAIR_SKEW_S,
+    PAIR_WAIT_S,
+    GridPicker,
+    frame_sets,
+)
 from rollout_monitor.store.takes_types import CameraFrame
 
 NS = 1_000_000_000
@@ -113,6 +121,7 @@ def test_waits_and_skews_are_the_gates() -> None:
     gate = GateSettings()
     assert (gate.pair_wait_s, gate.pair_skew_s, gate.jump_s) == (PAIR_WAIT_S, PAIR_SKEW_S, JUMP_S)
     assert gate.joint_age_s == JOINT_AGE_S
+    assert round(KEEP_S * NS) == KEEP_NS
 
 
 def test_only_the_take_itself() -> None:

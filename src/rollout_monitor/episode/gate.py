@@ -28,6 +28,9 @@ _NS = 1_000_000_000
 JOINTS_EXPECTED_NS = 2 * _NS
 """A robot whose joints were not heard of within this time of its first picture is not expected to have any."""
 
+KEEP_NS = 2 * _NS
+"""While the primary camera shows nothing, no more than this of another camera's frames is held for it."""
+
 Decode = Callable[[], RgbImage]
 Joints = tuple[Sequence[str], Sequence[float], Sequence[float], Sequence[float]]
 """Names, positions, velocities and efforts of a message; the last two may be empty."""
@@ -291,7 +294,10 @@ class FrameGate:
 
     def _queue(self, camera: str, frame: Frame) -> None:
         if camera != self._primary:
-            self._others[camera].append(frame)
+            history = self._others[camera]
+            history.append(frame)
+            while len(history) > 2 and history[1].stamp_ns < frame.stamp_ns - KEEP_NS:
+                del history[1]  # the first one may be what a waiting frame of the primary camera needs
             return
         tick = int(frame.stamp_ns // self._period_ns)
         if self._first_ns is None:

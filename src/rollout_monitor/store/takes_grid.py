@@ -22,6 +22,7 @@ PAIR_WAIT_S = 0.2
 PAIR_SKEW_S = 0.5
 JOINT_AGE_S = 0.1
 JUMP_S = 1.0
+KEEP_S = 2.0
 MOST_RATE_HZ = 240.0
 
 OnBad = Callable[[str], None]
@@ -62,7 +63,10 @@ class GridPicker:
             return []
         self._newest[frame.camera] = frame.stamp_ns
         if frame.camera != self._primary:
-            self._others[frame.camera].append(frame)
+            history = self._others[frame.camera]
+            history.append(frame)
+            while len(history) > 2 and history[1].stamp_ns < frame.stamp_ns - round(KEEP_S * NS):
+                del history[1]
         elif (tick := int(frame.stamp_ns // self._period_ns)) > self._tick:
             self._tick = tick
             self._pending.append(frame)
