@@ -1,13 +1,14 @@
-"""One badly behaved (or well behaved) node in a process of its own, for the tests of `rollout-monitor doctor`.
+"""Badly behaved (or well behaved) nodes in a process of their own, for the tests of `rollout-monitor doctor`.
 
-Usage: python talker.py KIND NODE TOPIC [WORD ...]; the words are explained where they are used.
+Usage: python talker.py KIND NODE TOPIC [WORD ...] [-- KIND NODE TOPIC [WORD ...] ...]; the words are explained
+where they are used.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
 
 import cv2
 import numpy as np
@@ -16,6 +17,7 @@ from builtin_interfaces.msg import Time
 from rclpy.clock import Clock as NodeClock
 from rclpy.clock_type import ClockType
 from rclpy.duration import Duration
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -128,17 +130,23 @@ KINDS: dict[str, Callable[[Node, str, set[str]], Callable[[], None]]] = {
 }
 
 
-def main() -> None:
-    """Command line; runs until it is stopped."""
-    kind, name, topic, *words = sys.argv[1:]
-    rclpy.init()
+def make(kind: str, name: str, topic: str, *words: str) -> Node:
+    """A node that publishes twenty times a second."""
     node = Node(name)
     publish = KINDS[kind](node, topic, set(words))
-    timer: Any = node.create_timer(0.05, publish, clock=NodeClock(clock_type=ClockType.STEADY_TIME))
-    try:
-        rclpy.spin(node)
-    except (KeyboardInterrupt, rclpy.executors.ExternalShutdownException):
-        node.destroy_timer(timer)
+    node.create_timer(0.05, publish, clock=NodeClock(clock_type=ClockType.STEADY_TIME))
+    return node
+
+
+def main() -> None:
+    """Command line; runs until it is stopped."""
+    rclpy.init()
+    executor = SingleThreadedExecutor()
+    nodes = [make(*words.split()) for words in " ".join(sys.argv[1:]).split(" -- ")]
+    for node in nodes:
+        executor.add_node(node)
+    with suppress(KeyboardInterrupt, ExternalShutdownException):
+        executor.spin()
 
 
 if __name__ == "__main__":
