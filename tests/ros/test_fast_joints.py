@@ -14,7 +14,7 @@ from rollout_monitor_nodes.common.spin import make_executor
 from stack import Stack
 
 TALKER = """
-import math, sys, time
+import math, os, sys, time
 import rclpy
 from rclpy.duration import Duration
 from rclpy.node import Node
@@ -45,6 +45,9 @@ for k in range(count):
     publisher.publish(msg)
     if k == 0:  # the other side can match later: what it has acknowledged it has heard
         assert publisher.wait_for_all_acked(Duration(seconds=30))
+        print("heard", flush=True)
+        while not os.path.exists("go"):  # all go on together
+            time.sleep(0.001)
         began = time.monotonic()
     while time.monotonic() < began + (k + 1) / rate:
         time.sleep(0.0002)
@@ -63,9 +66,18 @@ def curve(tmp_path: Path) -> Path:
     return path
 
 
-def talk(graph: Graph, rate: int, count: int, kind: str = "plain", names: str = LEFT) -> Process:
+def start_talker(graph: Graph, rate: int, count: int, kind: str = "plain", names: str = LEFT) -> Process:
     arguments = [str(rate), str(count), str(START_NS), kind, names]
     return graph.start_command(f"talker_{kind}", [sys.executable, "-c", TALKER, *arguments])
+
+
+def let_talk(graph: Graph, *talkers: Process) -> None:
+    """Each has been heard once; from now on they send at their rates, until all is sent."""
+    for talker in talkers:
+        talker.said("heard")
+    (graph.folder / "go").touch()
+    for talker in talkers:
+        talker.said("sent", 90.0)
 
 
 def health(stack: Stack, received: int) -> Any:
@@ -98,7 +110,7 @@ def test_not_one_is_lost_at_1000_hz_and_timers_fire(graph: Graph, curve: Path) -
     stack = Stack(graph)
     stack.start_prm(curve)
     said = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "DIAGNOSTICS")
-    talk(graph, 1000, 3101).said("sent 3101", 90.0)
+    let_talk(graph, start_talker(graph, 1000, 3101))
     told = health(stack, 3000)
     assert (told.received - told.used, told.lost, told.malformed) == (0, 0, 0)
     assert told.rate == pytest.approx(1000.0, rel=0.01) and told.gaps == 0
@@ -124,10 +136,8 @@ def test_two_arms_at_500_hz_from_two_publishers(graph: Graph, curve: Path) -> No
     stack = Stack(graph)
     stack.start_prm(curve)
     said = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "DIAGNOSTICS")
-    for kind, names in (("plain", LEFT), ("nan", RIGHT)):
-        talk(graph, 500, 1600, kind, names)
-    for process in graph.processes[-2:]:
-        process.said("sent 1600", 90.0)
+    arms = (("plain", LEFT), ("nan", RIGHT))
+    let_talk(graph, *(start_talker(graph, 500, 1600, kind, names) for kind, names in arms))
     told = {name: int(value) for name, value in final_values(said, graph, 3200).items() if value.isdigit()}
     assert (told["received"], told["lost"], told["non_finite"], told["unusable"]) == (3200, 0, 3 * 160, 160)
     assert told["used"] == 3200 - 160
@@ -164,7 +174,7 @@ def test_what_is_wrong_with_a_stream_is_published(
     stack = Stack(graph)
     stack.start_prm(curve)
     said = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "DIAGNOSTICS")
-    talk(graph, 250, 800, kind).said("sent 800", 90.0)
+    let_talk(graph, start_talker(graph, 250, 800, kind))
     told = health(stack, 750)
     assert getattr(told, field) == pytest.approx(share * told.received, abs=2)
     assert (told.clock_jumps, told.lost) == (0, 0)
