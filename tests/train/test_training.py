@@ -26,16 +26,15 @@ from rollout_monitor.train.adapting import (
     held_out,
     there_and_back,
 )
-from rollout_monitor.train.batches import Mix
+from rollout_monitor.train.batches import Mix, pad
 from rollout_monitor.train.cell_takes import CellTake, TimeLabels, curve_by_time
 from rollout_monitor.train.exporting import TOLERANCE, export_model, load_network
 from rollout_monitor.train.fitting import GLANCE, MEMORY, WHOLE, FitSettings, fit
+from rollout_monitor.train.labels import DETAILS, FLAGS, GOALS, PLACES, TaskLabels, labels_of
 from rollout_monitor.train.network import Network, Size
-from rollout_monitor.train.remembering import see_all
+from rollout_monitor.train.remembering import told_of
 
-SMALL = Size(
-    word=8, task=12, cell=8, key=6, queries=4, view=16, joints=FEATURES, posture=8, glance=16, state=24, subtasks=5
-)
+SMALL = Size(word=8, text=8, goal=8, cell=8, key=6, view=16, joints=FEATURES, posture=8, glance=16, state=24)
 VOCABULARY = Vocabulary(("cube", "lift", "put", "red", "the"))
 TEXT = "lift the red cube"
 
@@ -50,12 +49,12 @@ def pictures_of(progress: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
 
 @dataclass
 class Climb:
-    """A take in which something climbs evenly; what a network saw in it instead of features where ``seen`` is given."""
+    """A take in which something climbs evenly; what a network was told of it instead of features where it is given."""
 
-    seen: npt.NDArray[np.float16] | None = None
+    told: npt.NDArray[np.float16] | None = None
     frames: int = 20
     has_joints: bool = True
-    task: str = "lift"
+    task: str = "lift:red"
 
     @property
     def progress(self) -> npt.NDArray[np.float64]:
@@ -69,33 +68,33 @@ class Climb:
     def words(self) -> npt.NDArray[np.int64]:
         return VOCABULARY.encode(TEXT)[0]
 
+    @property
+    def goals(self) -> TaskLabels:
+        return labels_of(self.task)
+
     def draw(self, rng: np.random.Generator, mix: Mix, vocabulary: Vocabulary) -> Climb:
         return self
 
     def views(self, path: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        return pictures_of(self.progress[path]) if self.seen is None else self.seen[path].astype(np.float32)
+        return pictures_of(self.progress[path]) if self.told is None else self.told[path].astype(np.float32)
 
-    def shown(self, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        height = (1.0 - 2.0 * self.progress[path])[:, None, None]
-        return np.concatenate(
-            [
-                np.zeros((len(path), 2, 3, 1)),
-                np.ones((len(path), 2, 3, 1)) * height[..., None],
-                np.ones((len(path), 2, 3, 1)),
-            ],
-            axis=3,
-        ).astype(np.float32)
+    def shown(self, path: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        out = np.zeros((len(path), 2, PLACES, 3), dtype=np.float32)
+        out[..., :2, 1] = (1.0 - 2.0 * self.progress[path])[:, None, None]
+        out[..., :2, 2] = 1.0
+        return out
 
     def judge(self, task: str, path: npt.NDArray[np.int64]) -> TimeLabels:
         progress = self.progress[path]
         return TimeLabels(progress, progress > 0.95, np.zeros(len(path), dtype=np.int64))
 
-    def details(
-        self, task: str, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.float32]:
-        progress, unknown = self.progress[path], np.full(len(path), np.nan)
-        told = [progress > 0.5, progress < 0, 0.3 - 0.3 * progress, unknown, progress]
-        return np.stack(told, axis=1).astype(np.float32)
+    def details(self, task: str, path: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        progress = self.progress[path]
+        out = np.full((len(path), GOALS, DETAILS), np.nan, dtype=np.float32)
+        out[:, 0, :FLAGS] = 0.0
+        out[:, 0, 0] = progress > 0.5
+        out[:, 0, FLAGS] = 0.3 - 0.3 * progress
+        return out
 
 
 def network() -> Network:
@@ -111,8 +110,9 @@ def sources(stage: str, net: Network) -> list[Climb]:
     if stage != MEMORY:
         return [Climb()] * 4
     net.eval()
-    seen = see_all(net, pictures_of(Climb().progress), VOCABULARY.encode(TEXT)[0])
-    return [Climb(seen)] * 4
+    climb = Climb()
+    (told,) = told_of(net, pictures_of(climb.progress), climb.joints, climb.words, [(1, 1, 1)])
+    return [Climb(told)] * 4
 
 
 @pytest.mark.parametrize("stage", [GLANCE, MEMORY, WHOLE])
@@ -176,8 +176,9 @@ def test_the_stream_is_the_sequence() -> None:
     present[5:, 1], present[3:7, 2] = 0.0, 0.0
     with torch.no_grad():
         task = net.text(torch.from_numpy(VOCABULARY.encode(TEXT)[0])[None])
-        seen, _ = net.head.see(grid, task.expand(12, -1))
-        whole, _ = net.head.over_time(seen[None], present[None], joints[None], task)
+        tasks = task.expand(12, -1)
+        seen, _ = net.head.see(grid, tasks)
+        whole = net.head.remember(net.head.tell(net.head.glance(seen, present, joints, tasks), tasks)[None])
         state = torch.zeros(1, SMALL.state)
         for step in range(12):
             one = slice(step, step + 1)
@@ -242,6 +243,16 @@ def test_an_anchor_holds_the_weights() -> None:
         return sum(float(((now - then) ** 2).sum().detach()) for now, then in pairs)
 
     assert strayed(held) < 0.5 * strayed(free)
+
+
+def test_a_padded_text_is_read_as_the_text_alone() -> None:
+    net = network().eval()
+    short, long = VOCABULARY.encode("lift the cube")[0], VOCABULARY.encode(TEXT)[0]
+    padded, lengths = pad([short, long])
+    with torch.no_grad():
+        together = net.text.task(net.text.parse(torch.from_numpy(padded), torch.from_numpy(lengths)))
+        alone = torch.cat([net.text(torch.from_numpy(words)[None]) for words in (short, long)])
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-4)
 
 
 def test_there_and_back() -> None:

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from rollout_monitor.judges.robopulse import trends
 from rollout_monitor.prm.text import Vocabulary
+from rollout_monitor.train.labels import DETAILS, GOALS, PLACES, TaskLabels
 
 FloatArray = npt.NDArray[np.float32]
-DETAILS = 5
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Source(Protocol):
         """True progress along a path of frames."""
         ...
 
-    def details(self, task: str, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> FloatArray | None:
-        """What the progress of the goal in turn is made of, (t, 5), NaN where it is not known; None: not known."""
+    def details(self, task: str, path: npt.NDArray[np.int64]) -> FloatArray | None:
+        """What progress is made of, (t, 3 goals, details), NaN where it is not known; None: not known."""
         ...
 
 
@@ -96,12 +96,17 @@ class Drawn(Protocol):
         """Its words, (n,)."""
         ...
 
-    def views(self, path: npt.NDArray[np.int64]) -> FloatArray:
-        """What the views show: features (t, 2, channels, 14, 14), or what a network saw in them, (t, 2, view)."""
+    @property
+    def goals(self) -> TaskLabels:
+        """What its goals are."""
         ...
 
-    def shown(self, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> FloatArray | None:
-        """Where the object in turn, its target and the tool are, (t, 2 views, 3, (x, y, seen)); None: not known."""
+    def views(self, path: npt.NDArray[np.int64]) -> FloatArray:
+        """What the views show: features (t, 2, channels, 14, 14), or what a network was told of them, (t, told)."""
+        ...
+
+    def shown(self, path: npt.NDArray[np.int64]) -> FloatArray | None:
+        """Where the things of the goals and the tool are, (t, 2 views, places, (x, y, seen)); None: not known."""
         ...
 
 
@@ -129,16 +134,17 @@ class Batch:
     """b sequences of t steps; see `rollout_monitor.train.network.Head` for the inputs' shapes.
 
     Attributes:
-        views: features or what a network saw in them, float32, (b, t, 2, ...).
+        views: features (b, t, 2, ...), or what a network was told of them (b, t, told), float32.
         present: which views, and whether joints, are there, float32 (b, t, 3).
         joints: float32 (b, t, joints).
         words, lengths: padded word ids (b, longest) and how many are true (b,).
         progress, done: labels, float32, shape (b, t); progress is NaN where it is not known.
         direction: 0 falling, 1 flat, 2 rising, -1 not known, int64, shape (b, t).
         subtask: goal in turn, -1 where it is not known, int64, shape (b, t).
-        details: see `goals.details`, NaN where not known, float32 (b, t, 5).
-        shown: where object, target and tool are in each view, (b, t, 2, 3, 2), and whether they can be seen in
-            ``shown_valid`` (b, t, 2, 3).
+        details: see `goals.details`, NaN where not known, float32 (b, t, 3 goals, details).
+        goals: what the goals of each sequence are.
+        shown: where the things of the goals and the tool are in each view, (b, t, 2, places, 2), and whether they can
+            be seen in ``shown_valid`` (b, t, 2, places).
         valid: 1 where the step counts, shape (b, t).
     """
 
@@ -152,6 +158,7 @@ class Batch:
     direction: npt.NDArray[np.int64]
     subtask: npt.NDArray[np.int64]
     details: FloatArray
+    goals: list[TaskLabels]
     shown: FloatArray
     shown_valid: FloatArray
     valid: FloatArray
@@ -222,9 +229,10 @@ def make_batch(
         done=np.zeros((size, steps), dtype=np.float32),
         direction=np.zeros((size, steps), dtype=np.int64),
         subtask=np.zeros((size, steps), dtype=np.int64),
-        details=np.full((size, steps, DETAILS), np.nan, dtype=np.float32),
-        shown=np.zeros((size, steps, 2, 3, 2), dtype=np.float32),
-        shown_valid=np.zeros((size, steps, 2, 3), dtype=np.float32),
+        details=np.full((size, steps, GOALS, DETAILS), np.nan, dtype=np.float32),
+        goals=[one.goals for one in drawn],
+        shown=np.zeros((size, steps, 2, PLACES, 2), dtype=np.float32),
+        shown_valid=np.zeros((size, steps, 2, PLACES), dtype=np.float32),
         valid=np.zeros((size, steps), dtype=np.float32),
     )
     for row, (source, one, path) in enumerate(zip(sources, drawn, paths, strict=True)):
@@ -253,10 +261,10 @@ def _label(
     batch.joints[row, :count] = source.joints[path]
     batch.progress[row, :count], batch.done[row, :count], batch.subtask[row, :count] = progress, done, subtask
     batch.direction[row, :count] = np.where(np.isfinite(progress), trends(progress) + 1, -1)
-    details = source.details(one.task, path, subtask)
+    details = source.details(one.task, path)
     if details is not None:
         batch.details[row, :count] = details
-    shown = one.shown(path, subtask)
+    shown = one.shown(path)
     if shown is not None:
         batch.shown[row, :count], batch.shown_valid[row, :count] = shown[..., :2], shown[..., 2]
     batch.valid[row, :count] = 1.0

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.train.batches import Mix
 from rollout_monitor.train.examples import STEP
+from rollout_monitor.train.labels import NO_TASK, TaskLabels
 
 FloatArray = npt.NDArray[np.float32]
 DONE_FROM = 0.96
@@ -80,7 +81,7 @@ class CellTake:
         done = np.asarray((progress >= DONE_FROM) & self.success, dtype=np.bool_)
         return TimeLabels(progress, done, unknown)
 
-    def details(self, task: str, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> None:  # noqa: ARG002
+    def details(self, task: str, path: npt.NDArray[np.int64]) -> None:  # noqa: ARG002
         """Nobody knows them."""
         return
 
@@ -97,7 +98,12 @@ class CellView:
         """Features, float32, (t, 2, channels, 14, 14)."""
         return self.take.steps[path].astype(np.float32) * np.float32(STEP)
 
-    def shown(self, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> None:  # noqa: ARG002
+    @property
+    def goals(self) -> TaskLabels:
+        """Nobody has taken the task apart."""
+        return NO_TASK
+
+    def shown(self, path: npt.NDArray[np.int64]) -> None:  # noqa: ARG002
         """Nobody knows where things are."""
         return
 

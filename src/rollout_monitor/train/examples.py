@@ -24,14 +24,15 @@ from rollout_monitor.prm.backbone import Backbone
 from rollout_monitor.prm.posture import FEATURES, posture
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.sim.tabletop.arms import JOINT_ORDERS
-from rollout_monitor.sim.tabletop.catalogue import FIXTURE_INDEX, FIXTURES, JOINTED, OBJECT_INDEX, OBJECTS
+from rollout_monitor.sim.tabletop.catalogue import FIXTURE_INDEX, FIXTURES, JOINTED, OBJECTS
 from rollout_monitor.sim.tabletop.files import Truth, project, read_joints, read_pictures, read_truth, rerender
-from rollout_monitor.sim.tabletop.goals import Judgement, Meters, details, judge_path, measure, parse
+from rollout_monitor.sim.tabletop.goals import Judgement, Meters, details, judge_path, measure
 from rollout_monitor.sim.tabletop.looks import draw_look
 from rollout_monitor.sim.tabletop.phrases import draw_phrase
 from rollout_monitor.sim.tabletop.takes import JPEG_QUALITY
 from rollout_monitor.sim.tabletop.world import VIEWS
 from rollout_monitor.train.batches import Mix
+from rollout_monitor.train.labels import DETAILS, GOALS, TaskLabels, labels_of
 
 STEP = 1.0 / 32.0
 """Features are kept in steps of this size, -4 to 4."""
@@ -103,12 +104,13 @@ class Example:
             self._meters[task] = measure(task, self.truth.states, self.truth.facts)
         return judge_path(self._meters[task], path)
 
-    def details(self, task: str, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> FloatArray:
-        """What the progress of the goal in turn is made of along a path, see `goals.details`; float32 (t, 5)."""
+    def details(self, task: str, path: npt.NDArray[np.int64]) -> FloatArray:
+        """What the progress of every goal is made of along a path, see `goals.details`; float32 (t, 3, details)."""
         if task not in self._details:
-            self._details[task] = details(task, self.truth.states, self.truth.facts).astype(np.float32)
-        every = self._details[task]
-        out: FloatArray = every[path, np.minimum(subtask, every.shape[1] - 1)]
+            every = details(task, self.truth.states, self.truth.facts).astype(np.float32)
+            self._details[task] = np.full((len(every), GOALS, DETAILS), np.nan, dtype=np.float32)
+            self._details[task][:, : every.shape[1]] = every[:, :GOALS]
+        out: FloatArray = self._details[task][path]
         return out
 
     def steps(self, look: int) -> npt.NDArray[np.int8]:
@@ -119,18 +121,13 @@ class Example:
         """Features of some frames, float32, (t, 2, 76, 14, 14)."""
         return self._grids[look][path].astype(np.float32) * np.float32(STEP)
 
-    def shown(self, look: int, task: str, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> FloatArray:
-        """Where the object in turn, its target and the tool are, (t, 2 views, 3, (x, y, seen)), pictures -1 to 1."""
-        goals = parse(task).goals
-        objects, targets, tools = [], [], []
-        for goal in goals:
-            objects.append(_place_of(goal.what))
-            targets.append(_place_of(goal.target or goal.what))
-            tools.append(len(OBJECTS) + len(FIXTURES))
-        turn = np.minimum(subtask, len(goals) - 1)
-        wanted = np.stack([np.array(part)[turn] for part in (objects, targets, tools)], axis=1)
+    def shown(self, look: int, task: str, path: npt.NDArray[np.int64]) -> FloatArray:
+        """Where the things of the goals and the tool are, (t, 2 views, places, (x, y, seen)), pictures -1 to 1."""
+        things = labels_of(task).things
         every = self._shown[look][path].astype(np.float32)
-        return np.take_along_axis(every, wanted[:, None, :, None], axis=2)
+        out: FloatArray = every[:, :, np.maximum(things, 0)]
+        out[:, :, things < 0] = 0.0
+        return out
 
 
 @dataclass(frozen=True)
@@ -146,13 +143,14 @@ class Look:
         """Features, float32, (t, 2, 76, 14, 14)."""
         return self.example.grid(self.look, path)
 
-    def shown(self, path: npt.NDArray[np.int64], subtask: npt.NDArray[np.int64]) -> FloatArray | None:
-        """Where things are, (t, 2, 3, 3)."""
-        return self.example.shown(self.look, self.task, path, subtask)
+    @property
+    def goals(self) -> TaskLabels:
+        """What its goals are."""
+        return labels_of(self.task)
 
-
-def _place_of(name: str) -> int:
-    return OBJECT_INDEX[name] if name in OBJECT_INDEX else len(OBJECTS) + FIXTURE_INDEX[name]
+    def shown(self, path: npt.NDArray[np.int64]) -> FloatArray | None:
+        """Where things are, (t, 2, places, 3)."""
+        return self.example.shown(self.look, self.task, path)
 
 
 def cache_take(folder: Path, cache: Path, backbone: Backbone, looks: int, kind: str = "train") -> None:

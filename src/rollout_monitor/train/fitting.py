@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,16 @@ from torch import nn
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.train import checkpoint as checkpoints
 from rollout_monitor.train.batches import Batch, Mix, Source, make_batch, playback, scattered
-from rollout_monitor.train.losses import answer_loss, glance_loss, places_loss
+from rollout_monitor.train.labels import DETAILS, FLAGS, GOALS
+from rollout_monitor.train.losses import answer_loss, details_loss, places_loss, text_loss
 from rollout_monitor.train.network import Network
 
 GLANCE, MEMORY, WHOLE = "glance", "memory", "whole"
-GLANCE_SHARE = 0.3
-"""Weight of the glance's own loss where the answers are trained as well."""
+TAUGHT_SHARE = 0.3
+"""Weight of what simulated truth teaches beside progress, where the answers are trained as well."""
+
+FLAG_BLUR, GAP_BLUR = 1.0, 0.12
+"""Deviations of the blur: of a flag's logit, and of a distance in units of 0.2 m."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def fit(
     """
     mix = mix or Mix()
     torch.manual_seed(settings.seed)
-    trained = list(_trained(network, settings.stage))
+    trained = _trained(network, settings.stage)
     began = [parameter.detach().clone() for parameter in trained] if settings.anchor else []
     optimiser = torch.optim.AdamW(trained, lr=settings.learning_rate, weight_decay=settings.weight_decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.learning_rate, settings.steps, pct_start=0.1)
@@ -103,7 +107,7 @@ def fit(
     return losses
 
 
-def _trained(network: Network, stage: str) -> Iterable[nn.Parameter]:
+def _trained(network: Network, stage: str) -> list[nn.Parameter]:
     head = network.head
     memory: list[nn.Parameter] = [*head.rnn.parameters(), *head.trunk.parameters()]
     for part in (head.progress, head.success, head.direction, head.subtask):
@@ -120,19 +124,31 @@ def _trained(network: Network, stage: str) -> Iterable[nn.Parameter]:
 def loss_of(network: Network, batch: Batch, stage: str) -> torch.Tensor:
     """The loss of a stage on a batch."""
     head = network.head
-    task = network.text.encode_padded(torch.from_numpy(batch.words), torch.from_numpy(batch.lengths))
-    present, joints = torch.from_numpy(batch.present), torch.from_numpy(batch.joints)
     views = torch.from_numpy(batch.views)
     if stage == MEMORY:
-        said, _ = head.over_time(views, present, joints, task.detach())
-        return answer_loss(said, batch)
-    tasks = task[:, None].expand(-1, views.shape[1], -1)
+        return answer_loss(head.remember(_blur(views)), batch)
+    parsed = network.text.parse(torch.from_numpy(batch.words), torch.from_numpy(batch.lengths))
+    task = network.text.task(parsed)[:, None].expand(-1, views.shape[1], -1).flatten(0, 1)
     # Most of the arithmetic is here; bfloat16 makes it faster where the processor knows it. The export is float32.
     with torch.autocast("cpu", torch.bfloat16):
-        seen, places = head.see(views.flatten(0, 1), tasks.flatten(0, 1))
-    seen, places = seen.float().view(*views.shape[:2], *seen.shape[1:]), places.float()
-    looked = places_loss(places.view(*views.shape[:2], *places.shape[1:]), batch)
+        seen, matches = head.see(views.flatten(0, 1), task)
+    present, joints = torch.from_numpy(batch.present).flatten(0, 1), torch.from_numpy(batch.joints).flatten(0, 1)
+    details = head.glance(seen.float(), present, joints, task)
+    taught = details_loss(details.unflatten(0, views.shape[:2]), batch)
+    taught = taught + places_loss(matches.float().unflatten(0, views.shape[:2]), batch) + text_loss(parsed, batch)
     if stage == GLANCE:
-        return glance_loss(head.moment(head.join(seen, present, joints), tasks), batch) + looked
-    said, glance = head.over_time(seen, present, joints, task)
-    return answer_loss(said, batch) + GLANCE_SHARE * glance_loss(glance, batch) + looked
+        return taught
+    told = head.tell(details, task).unflatten(0, views.shape[:2])
+    return answer_loss(head.remember(told), batch) + TAUGHT_SHARE * taught
+
+
+def _blur(told: torch.Tensor) -> torch.Tensor:
+    """What was told of takes that seeing was trained on is too good: blur the details as those of new takes are."""
+    parts = told.unflatten(-1, (GOALS, -1))
+    details, about = parts[..., :DETAILS], parts[..., DETAILS:]
+    there = about[..., :1]
+    steady, moving = torch.randn_like(details[:, :1]), torch.randn_like(details)
+    noise = 0.6 * steady + 0.4 * moving
+    flags = (torch.logit(details[..., :FLAGS].clamp(1e-4, 1 - 1e-4)) + FLAG_BLUR * noise[..., :FLAGS]).sigmoid()
+    gaps = details[..., FLAGS:] + GAP_BLUR * noise[..., FLAGS:]
+    return torch.cat([torch.cat([flags, gaps], dim=-1) * there, about], dim=-1).flatten(-2)

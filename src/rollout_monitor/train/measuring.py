@@ -17,7 +17,7 @@ from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.sim.tabletop.files import Truth
 from rollout_monitor.train.examples import Example
 from rollout_monitor.train.network import Answer, Network
-from rollout_monitor.train.remembering import see_all
+from rollout_monitor.train.remembering import told_of
 
 SPEED_UNIT = 0.05
 """Tool speeds of so many metres a second apart count as different motions when context is looked for."""
@@ -84,14 +84,9 @@ def run_on(
     Returns:
         Shapes (1, t, ...).
     """
+    told = told_of(network, grid, joints, words, [(int(present[0]), int(present[1]), int(present[2]))])
     with torch.no_grad():
-        said, _ = network.head.over_time(
-            torch.from_numpy(see_all(network, grid, words).astype(np.float32))[None],
-            torch.from_numpy(np.tile(present, (1, len(grid), 1))),
-            torch.from_numpy(joints)[None],
-            network.text(torch.from_numpy(words)[None]),
-        )
-    return said
+        return network.head.remember(torch.from_numpy(told.astype(np.float32)))
 
 
 def answers_of(

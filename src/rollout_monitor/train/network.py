@@ -1,9 +1,14 @@
 """The trained part of the embedded model: words, pictures' features and joints to progress, step by step.
 
-The instruction steers where the model looks. Queries made from it attend over each view's 14 x 14 cells and bring back
-what is there and where it is; a second round of queries, made from what the first found, looks at it in relation. A
-glance at one moment already says how far the task seems to be; a GRU carries the past and corrects it. The answers are
-progress (a distribution over bins), success, direction and the subtask in turn.
+It works as the simulation's truth is made, so that each part can be taught what it is for:
+
+1. The text gives up to three goals in their order, each a vector: what kind, which object, which target.
+2. For each goal every view is looked at: queries made from the goal attend to the object, to its target, and, made from
+   what these found, to what lies around. One more query looks at the tool.
+3. A glance at one moment tells details of each goal (`rollout_monitor.sim.tabletop.goals.DETAILS`): whether its object
+   is held, in its place or blocked, how far the hand and the place are. Nothing else is handed on: what is not a detail
+   cannot be learned by heart.
+4. A GRU remembers the details and answers progress (a distribution over bins), success, direction and the subtask.
 """
 
 from __future__ import annotations
@@ -15,13 +20,16 @@ import torch
 from torch import nn
 
 from rollout_monitor.prm.backbone import CELLS, CHANNELS
+from rollout_monitor.train.labels import DETAILS, FLAGS, GOALS, KINDS, PLACES, THINGS
 
 BINS = 50
 DIRECTIONS = 3
 VIEWS = 2
-DETAILS = 5
-SHOWN = 3
-"""The first queries are taught where to look: at the object in turn, at its target, at the tool."""
+QUERIES = 4
+"""Of each goal: its object, its target, and two that are free."""
+
+TAUGHT = 2
+"""The first queries of a goal are taught where to look."""
 
 
 @dataclass(frozen=True)
@@ -29,35 +37,74 @@ class Size:
     """Widths of the network; the defaults are the released model's."""
 
     word: int = 48
-    task: int = 128
+    text: int = 64
+    goal: int = 64
     cell: int = 64
     key: int = 32
-    queries: int = 8
-    view: int = 160
+    view: int = 128
     joints: int = 32
     posture: int = 48
     glance: int = 192
-    state: int = 256
+    state: int = 160
     subtasks: int = 5
+
+    @property
+    def task(self) -> int:
+        """Width of a task's vector: each goal, whether there is one, and its kind."""
+        return GOALS * (self.goal + 1 + KINDS)
+
+
+class Parsed(NamedTuple):
+    """Goals read from texts: vectors (n, 3, goal), and logits: exists (n, 3), kind, object, target (n, 3, ...)."""
+
+    goals: torch.Tensor
+    exists: torch.Tensor
+    kind: torch.Tensor
+    what: torch.Tensor
+    target: torch.Tensor
 
 
 class TextEncoder(nn.Module):  # type: ignore[misc]
-    """Word ids (n, words) to task vectors (n, task). A GRU: the order of the words matters."""
+    """Word ids (n, words) to task vectors (n, task). The order of the words matters."""
 
     def __init__(self, vocabulary: int, size: Size) -> None:
         super().__init__()
         self.words = nn.Embedding(vocabulary + 1, size.word)
-        self.rnn = nn.GRU(size.word, size.task, batch_first=True)
+        self.rnn = nn.GRU(size.word, size.text, batch_first=True, bidirectional=True)
+        self.slots = nn.Linear(2 * size.text, GOALS)
+        self.goal = nn.Sequential(
+            nn.Linear(4 * size.text + GOALS, 128), nn.ReLU(), nn.Linear(128, size.goal), nn.Tanh()
+        )
+        self.exists = nn.Linear(size.goal, 1)
+        self.kind = nn.Linear(size.goal, KINDS)
+        self.what = nn.Linear(size.goal, THINGS)
+        self.target = nn.Linear(size.goal, THINGS)
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
         """One text per row, all of the same number of words."""
-        _, last = self.rnn(self.words(words))
-        return torch.tanh(last[0])
-
-    def encode_padded(self, words: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Texts of different lengths, padded on the right; ``lengths`` (n,) counts the true words."""
         steps, _ = self.rnn(self.words(words))
-        return torch.tanh(steps[torch.arange(len(words)), lengths - 1])
+        return self.task(self._parse(steps, steps.mean(dim=1), self.slots(steps)))
+
+    def parse(self, words: torch.Tensor, lengths: torch.Tensor) -> Parsed:
+        """Texts of different lengths, padded on the right; ``lengths`` (n,) counts the true words."""
+        packed = nn.utils.rnn.pack_padded_sequence(self.words(words), lengths, batch_first=True, enforce_sorted=False)
+        steps, _ = nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+        true = torch.arange(steps.shape[1])[None] < lengths[:, None]
+        slots = self.slots(steps).masked_fill(~true[:, :, None], -1e4)
+        return self._parse(steps, steps.sum(dim=1) / lengths[:, None], slots)
+
+    def _parse(self, steps: torch.Tensor, whole: torch.Tensor, slots: torch.Tensor) -> Parsed:
+        found = slots.softmax(dim=1).transpose(1, 2) @ steps
+        count = steps.shape[0]
+        number = torch.eye(GOALS).expand(count, -1, -1)
+        goals = self.goal(torch.cat([found, whole[:, None].expand(-1, GOALS, -1), number], dim=2))
+        return Parsed(goals, self.exists(goals).squeeze(-1), self.kind(goals), self.what(goals), self.target(goals))
+
+    @staticmethod
+    def task(parsed: Parsed) -> torch.Tensor:
+        """Goals as one vector, (n, task)."""
+        exists = parsed.exists.sigmoid().unsqueeze(-1)
+        return torch.cat([parsed.goals, exists, parsed.kind.softmax(-1)], dim=2).flatten(1)
 
 
 class Cells(nn.Module):  # type: ignore[misc]
@@ -84,43 +131,50 @@ class Cells(nn.Module):  # type: ignore[misc]
 
 
 class ViewReader(nn.Module):  # type: ignore[misc]
-    """Reads one view under a task: (n, channels, 14, 14) and (n, task) to (n, view), and where the first queries look.
+    """Reads one view for each goal: (n, channels, 14, 14) and (n, 3, goal) to (n, 3, view).
 
-    Places are (x, y) in the picture, -1 left or top to 1 right or bottom, shape (n, queries, 2).
+    Beside it comes how well each cell matches each query that is taught, (n, `PLACES`, 196): object and target of each
+    goal, then the tool.
     """
 
     def __init__(self, size: Size) -> None:
         super().__init__()
-        self._queries, self._key = size.queries, size.key
+        self._key = size.key
         self.cells = Cells(size)
-        self.first = nn.Linear(size.task, size.queries * size.key)
+        self.first = nn.Linear(size.goal, QUERIES * size.key)
+        self.tool = nn.Parameter(torch.randn(1, size.key))
         self.second = nn.Sequential(nn.Linear(2 * size.key + 2, 64), nn.ReLU(), nn.Linear(64, size.key))
-        width = 2 * size.queries * (size.key + 3) + size.cell
-        self.film = nn.Linear(size.task, 2 * width)
+        width = (2 * QUERIES + 1) * (size.key + 3) + size.cell
+        self.film = nn.Linear(size.goal, 2 * width)
         self.out = nn.Sequential(
             nn.Linear(width, size.view), nn.ReLU(), nn.Dropout(0.1), nn.Linear(size.view, size.view)
         )
 
-    def forward(self, grid: torch.Tensor, task: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, grid: torch.Tensor, goals: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """See the class."""
+        count = grid.shape[0]
         keys_values, mean = self.cells(grid)
         keys, values = keys_values.split(self._key, dim=2)
-        query = self.first(task).view(-1, self._queries, self._key)
-        what, where, strength = self._look(query, keys, values)
-        again = query + self.second(torch.cat([query, what, where], dim=2))
-        found = [what, where, strength, *self._look(again, keys, values)]
-        joined = torch.cat([part.flatten(1) for part in found] + [mean], dim=1)
-        scale, shift = self.film(task).chunk(2, dim=1)
-        return self.out(joined * (1.0 + scale) + shift), where
+        query = torch.cat(
+            [self.first(goals).view(count, GOALS * QUERIES, self._key), self.tool.expand(count, 1, -1)], dim=1
+        )
+        found, match = self._look(query, keys, values)
+        what_where = found[:, : GOALS * QUERIES, : self._key + 2]
+        again = self.second(torch.cat([query[:, : GOALS * QUERIES], what_where], dim=2))
+        further, _ = self._look(query[:, : GOALS * QUERIES] + again, keys, values)
+        of_goals = [part.reshape(count, GOALS, -1) for part in (found[:, : GOALS * QUERIES], further)]
+        for_all = torch.cat([found[:, -1], mean], dim=1)[:, None].expand(-1, GOALS, -1)
+        joined = torch.cat([*of_goals, for_all], dim=2)
+        scale, shift = self.film(goals).chunk(2, dim=2)
+        matches = match[:, : GOALS * QUERIES].view(count, GOALS, QUERIES, -1)[:, :, :TAUGHT].flatten(1, 2)
+        return self.out(joined * (1.0 + scale) + shift), torch.cat([matches, match[:, -1:]], dim=1)
 
-    def _look(
-        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What each query finds (n, q, key), where (n, q, 2), and how strongly anything answers it (n, q, 1)."""
+    def _look(self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """What each query finds, where, how strongly anything answers it: (n, q, key + 2 + 1); matches (n, q, 196)."""
         match = query @ keys.transpose(1, 2) / self._key**0.5
         weights = torch.softmax(match, dim=2)
         where = weights @ self.cells.places.expand(weights.shape[0], -1, -1)
-        return weights @ values, where, torch.logsumexp(match, dim=2, keepdim=True)
+        return torch.cat([weights @ values, where, torch.logsumexp(match, dim=2, keepdim=True)], dim=2), match
 
 
 class Answer(NamedTuple):
@@ -132,66 +186,8 @@ class Answer(NamedTuple):
     subtask: torch.Tensor
 
 
-class Glance(NamedTuple):
-    """What a single moment tells without its past: features (..., glance), logits as in `Answer`, and details (..., 5).
-
-    The details are those of `rollout_monitor.sim.tabletop.goals.DETAILS` of the goal in turn: two logits, three
-    distances in units of 0.2 m.
-    """
-
-    features: torch.Tensor
-    progress: torch.Tensor
-    success: torch.Tensor
-    subtask: torch.Tensor
-    details: torch.Tensor
-
-
-class Moment(nn.Module):  # type: ignore[misc]
-    """Views, joints and task of one moment to a `Glance`. It is taught with true states; the past comes after it."""
-
-    def __init__(self, width: int, size: Size) -> None:
-        super().__init__()
-        self.trunk = nn.Sequential(
-            nn.Linear(width + size.task, size.glance), nn.ReLU(), nn.Dropout(0.1), nn.Linear(size.glance, size.glance)
-        )
-        self.progress = nn.Linear(size.glance, BINS)
-        self.success = nn.Linear(size.glance, 1)
-        self.subtask = nn.Linear(size.glance, size.subtasks)
-        self.details = nn.Linear(size.glance, DETAILS)
-        self.register_buffer("centres", (torch.arange(BINS) + 0.5) / BINS)
-
-    def forward(self, joined: torch.Tensor, task: torch.Tensor) -> Glance:
-        """(n, width) and (n, task)."""
-        features = torch.relu(self.trunk(torch.cat([joined, task], dim=-1)))
-        return Glance(
-            features,
-            self.progress(features),
-            self.success(features).squeeze(-1),
-            self.subtask(features),
-            self.details(features),
-        )
-
-    def told(self, glance: Glance) -> torch.Tensor:
-        """What a glance says as inputs for what remembers, (..., glance + subtasks + 7)."""
-        expected = (glance.progress.softmax(-1) * self.centres).sum(-1, keepdim=True)
-        return torch.cat(
-            [
-                glance.features,
-                expected,
-                glance.success.sigmoid().unsqueeze(-1),
-                glance.subtask.softmax(-1),
-                glance.details[..., :2].sigmoid(),
-                glance.details[..., 2:],
-            ],
-            dim=-1,
-        )
-
-
 class Head(nn.Module):  # type: ignore[misc]
-    """Views, joints and a task vector to answers, one step at a time or over a sequence.
-
-    It works in four steps: `see` each view, `join` what is there, glance at the `moment`, and remember.
-    """
+    """Views, joints and a task vector to answers, one step at a time or over a sequence: `see`, `glance`, remember."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -200,9 +196,17 @@ class Head(nn.Module):  # type: ignore[misc]
         self.absent = nn.Parameter(torch.zeros(VIEWS, size.view))
         self.posture = nn.Sequential(nn.Linear(size.joints, size.posture), nn.ReLU())
         self.no_joints = nn.Parameter(torch.zeros(size.posture))
-        self.moment = Moment(VIEWS * size.view + size.posture, size)
-        told = size.glance + size.subtasks + 2 + DETAILS
-        self.rnn = nn.GRU(told + size.task, size.state, batch_first=True)
+        width = VIEWS * size.view + size.posture + size.goal + VIEWS + 1
+        self.moment = nn.Sequential(
+            nn.Linear(width, size.glance),
+            nn.ReLU(),
+            nn.Dropout(0.1),
+            nn.Linear(size.glance, size.glance),
+            nn.ReLU(),
+            nn.Linear(size.glance, DETAILS),
+        )
+        told = GOALS * (DETAILS + 1 + KINDS)
+        self.rnn = nn.GRU(told, size.state, batch_first=True)
         self.trunk = nn.Sequential(nn.Linear(size.state + told, size.state), nn.ReLU(), nn.Dropout(0.1))
         self.progress = nn.Linear(size.state, BINS)
         self.success = nn.Linear(size.state, 1)
@@ -211,37 +215,49 @@ class Head(nn.Module):  # type: ignore[misc]
         self.register_buffer("temperature", torch.ones(()))
 
     def see(self, grid: torch.Tensor, task: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Views (n, 2, channels, 14, 14) under tasks (n, task) to (n, 2, view) and places (n, 2, queries, 2)."""
-        both = [reader(grid[:, number], task) for number, reader in enumerate(self.readers)]
-        return torch.stack([seen for seen, _ in both], dim=1), torch.stack([where for _, where in both], dim=1)
+        """Views (n, 2, channels, 14, 14) under tasks (n, task) to (n, 2, 3, view) and matches (n, 2, places, 196)."""
+        goals = self._goals(task)[..., : self.size.goal]
+        both = [reader(grid[:, number], goals) for number, reader in enumerate(self.readers)]
+        return torch.stack([seen for seen, _ in both], dim=1), torch.stack([match for _, match in both], dim=1)
 
-    def join(self, seen: torch.Tensor, present: torch.Tensor, joints: torch.Tensor) -> torch.Tensor:
-        """What is there of (..., 2, view) and (..., joints); ``present`` (..., 3): which views, and whether joints."""
-        shown = present[..., :VIEWS, None]
-        views = shown * seen + (1.0 - shown) * self.absent
-        felt = present[..., VIEWS:]
+    def glance(
+        self, seen: torch.Tensor, present: torch.Tensor, joints: torch.Tensor, task: torch.Tensor
+    ) -> torch.Tensor:
+        """Details of each goal, (n, 3, details): logits of flags, then distances in units of 0.2 m.
+
+        Args:
+            seen: (n, 2, 3, view).
+            present: which views and whether joints are there, (n, 3).
+            joints: (n, joints).
+            task: (n, task).
+        """
+        goals = self._goals(task)[..., : self.size.goal]
+        shown = present[:, :VIEWS, None, None]
+        views = shown * seen + (1.0 - shown) * self.absent[:, None]
+        felt = present[:, VIEWS:]
         posture = felt * self.posture(joints) + (1.0 - felt) * self.no_joints
-        return torch.cat([views.flatten(-2), posture], dim=-1)
+        for_all = torch.cat([posture, present], dim=1)[:, None].expand(-1, GOALS, -1)
+        return self.moment(torch.cat([views[:, 0], views[:, 1], for_all, goals], dim=2))
 
-    def answer(self, told: torch.Tensor, hidden: torch.Tensor, glance: Glance) -> Answer:
-        """Answers from what is seen now and what the past left; without a past they are those of the glance."""
+    def tell(self, details: torch.Tensor, task: torch.Tensor) -> torch.Tensor:
+        """What is remembered of a glance, (n, told): details of the goals that there are, and their kinds."""
+        about = self._goals(task)[..., self.size.goal :]
+        plain = torch.cat([details[..., :FLAGS].sigmoid(), details[..., FLAGS:]], dim=-1)
+        return torch.cat([plain * about[..., :1], about], dim=-1).flatten(-2)
+
+    def remember(self, told: torch.Tensor) -> Answer:
+        """Answers over sequences of what was told, (b, t, told)."""
+        hidden, _ = self.rnn(told)
+        return self._answer(told, hidden)
+
+    def _goals(self, task: torch.Tensor) -> torch.Tensor:
+        return task.unflatten(-1, (GOALS, self.size.goal + 1 + KINDS))
+
+    def _answer(self, told: torch.Tensor, hidden: torch.Tensor) -> Answer:
         x = self.trunk(torch.cat([hidden, told], dim=-1))
         return Answer(
-            (glance.progress + self.progress(x)) / self.temperature,
-            glance.success + self.success(x).squeeze(-1),
-            self.direction(x),
-            glance.subtask + self.subtask(x),
+            self.progress(x) / self.temperature, self.success(x).squeeze(-1), self.direction(x), self.subtask(x)
         )
-
-    def over_time(
-        self, seen: torch.Tensor, present: torch.Tensor, joints: torch.Tensor, task: torch.Tensor
-    ) -> tuple[Answer, Glance]:
-        """Sequences (b, t, ...) of seen views and a task each, (b, task), to answers and glances (b, t, ...)."""
-        tasks = task[:, None].expand(-1, seen.shape[1], -1)
-        glance = self.moment(self.join(seen, present, joints), tasks)
-        told = self.moment.told(glance)
-        hidden, _ = self.rnn(torch.cat([told, tasks], dim=2))
-        return self.answer(told, hidden, glance), glance
 
     def forward(
         self,
@@ -253,10 +269,9 @@ class Head(nn.Module):  # type: ignore[misc]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """One step, as exported: probabilities of bins, success, direction, subtask, and the next state."""
         seen, _ = self.see(grid, task)
-        glance = self.moment(self.join(seen, present, joints), task)
-        told = self.moment.told(glance)
-        hidden, following = self.rnn(torch.cat([told, task], dim=1)[:, None], state[None])
-        said = self.answer(told, hidden[:, 0], glance)
+        told = self.tell(self.glance(seen, present, joints, task), task)
+        hidden, following = self.rnn(told[:, None], state[None])
+        said = self._answer(told, hidden[:, 0])
         return (
             said.progress.softmax(-1),
             said.success.sigmoid(),
@@ -273,3 +288,6 @@ class Network(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.text = TextEncoder(vocabulary, size)
         self.head = Head(size)
+
+
+__all__ = ["BINS", "PLACES", "Answer", "Head", "Network", "Parsed", "Size", "TextEncoder"]

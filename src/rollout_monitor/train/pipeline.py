@@ -31,7 +31,7 @@ from rollout_monitor.train.fitting import GLANCE, MEMORY, FitSettings, fit
 from rollout_monitor.train.measuring import ask
 from rollout_monitor.train.network import Network, Size
 from rollout_monitor.train.preparing import cache_features, make_backbone
-from rollout_monitor.train.remembering import SeenTake, look_at
+from rollout_monitor.train.remembering import ToldTake, tell_all
 
 NAME = "embedded-2"
 RATE_HZ = 5.0
@@ -114,10 +114,10 @@ def train(
         mix=recipe.mix,
         report=_steps(tell, "seeing", recipe.glance.steps),
     )
-    seen = look_at_all(network, vocabulary, examples, recipe, tell)
+    told = tell_of_all(network, vocabulary, examples, recipe, tell)
     losses[MEMORY] = fit(
         network,
-        seen,
+        told,
         vocabulary,
         recipe.memory,
         work / f"{name}-memory.pt",
@@ -145,19 +145,19 @@ def training_rows(data: Path, count: int) -> list[TakeRow]:
     return rows
 
 
-def look_at_all(
+def tell_of_all(
     network: Network,
     vocabulary: Vocabulary,
     examples: Sequence[Example],
     recipe: Recipe,
     tell: Callable[[str], None] = print,
-) -> list[SeenTake]:
-    """What a network sees in every take, under its own and other instructions."""
-    report, seen = _every(tell, "looking", 100, len(examples)), []
+) -> list[ToldTake]:
+    """What a network is told of every take, under its own and other instructions."""
+    report, told = _every(tell, "looking", 100, len(examples)), []
     for number, example in enumerate(examples, start=1):
-        seen.append(look_at(network, vocabulary, example, seed=recipe.seed, language=recipe.mix.language))
+        told.append(tell_all(network, vocabulary, example, seed=recipe.seed, language=recipe.mix.language))
         report(number)
-    return seen
+    return told
 
 
 def calibrate(network: Network, vocabulary: Vocabulary, examples: Sequence[Example]) -> float:

@@ -259,7 +259,8 @@ def measure(task: Task | str, states: States, facts: SceneFacts) -> Meters:
     )
 
 
-DETAILS = ("held", "another held", "distance to grip", "distance to place", "rise")
+FLAGS = ("held", "held by the second arm", "another held", "in place", "blocked")
+DETAILS = (*FLAGS, "distance to grip", "distance to place", "rise")
 """What `details` tells of a goal, in its order."""
 
 
@@ -272,8 +273,8 @@ def details(task: Task | str, states: States, facts: SceneFacts) -> FloatArray:
         facts: what stays the same.
 
     Returns:
-        Shape (n, goals, 5) by `DETAILS`: 0 or 1, 0 or 1, then metres; NaN where a goal has no such thing. The way that
-        a drawer or a door still has counts as 0.3 m.
+        Shape (n, goals, 8) by `DETAILS`: flags, then metres; NaN where a goal has no such thing. "Held" is by the first
+        arm; of a goal without a place "in place" says that it is done; the way of a drawer or a door counts as 0.3 m.
     """
     task = parse(task) if isinstance(task, str) else task
     return np.stack([_Meter(goal, states, facts).details() for goal in task.goals], axis=1)
@@ -372,20 +373,27 @@ class _Meter:
         return np.where(self.gone, 0.0, value)
 
     def details(self) -> FloatArray:
-        """See the function `details`; shape (n, 5)."""
+        """See the function `details`; shape (n, 8)."""
         tools = self.states.tools
         out = np.full((len(tools), len(DETAILS)), np.nan)
+        out[:, 4] = 0.0
         if self.goal.kind in ("open", "close"):
-            out[:, 2] = np.linalg.norm(tools[:, 0] - self.states.grips[:, self.jointed], axis=1)
-            out[:, 3] = JOINTED_WAY_M * (1.0 - self._way())
+            out[:, :3] = 0.0
+            out[:, 3] = self.done()
+            out[:, 5] = np.linalg.norm(tools[:, 0] - self.states.grips[:, self.jointed], axis=1)
+            out[:, 6] = JOINTED_WAY_M * (1.0 - self._way())
             return out
         grips = self.states.ends if self.goal.kind == "both" else np.stack([self.at] * tools.shape[1], axis=1)
         gaps = np.linalg.norm(tools - grips[:, : tools.shape[1]], axis=2)
-        out[:, 0], out[:, 1] = self.held, self.other_held
-        out[:, 2] = gaps.mean(axis=1) if self.goal.kind == "both" else gaps[:, 0]
+        out[:, 0], out[:, 1], out[:, 2] = self.holders & 1, self.holders >> 1 & 1, self.other_held
+        out[:, 5] = gaps.mean(axis=1) if self.goal.kind == "both" else gaps[:, 0]
+        out[:, 7] = self.rise
         if self.goal.kind in TARGETED:
-            out[:, 3] = np.linalg.norm((self.at - self._place_of())[:, :2], axis=1)
-        out[:, 4] = self.rise
+            out[:, 3], out[:, 4] = self._in_place(), self._blocked()
+            out[:, 6] = np.linalg.norm((self.at - self._place_of())[:, :2], axis=1)
+        else:
+            out[:, 3] = self.done()
+            out[:, 6] = gaps[:, 1] if self.goal.kind == "give" else np.nan
         return np.where(np.isfinite(out), out, np.nan)
 
     def _place(self) -> FloatArray:
