@@ -30,7 +30,7 @@ class Mix:
         no_wrist, no_front: a camera that is not there at all.
         wrist_lost: a wrist camera that stops in the middle.
         no_joints: joint states that are not there.
-        lost_words: a word that the network is not told.
+        lost_words: a word that the network does not know, or one more that it does not know before another.
         noise: deviation of the noise on features, in their own scale.
         rewinds: speeds below zero and cuts occur at all; without them only recorded falls teach falling.
         language: the instruction is given; without it every task has the same words.
@@ -44,7 +44,7 @@ class Mix:
     no_front: float = 0.03
     wrist_lost: float = 0.05
     no_joints: float = 0.5
-    lost_words: float = 0.03
+    lost_words: float = 0.06
     noise: float = 0.05
     rewinds: bool = True
     language: bool = True
@@ -218,7 +218,7 @@ def make_batch(
     paths = [path_of(rng, source.frames, steps, mix) for source in sources]
     views = [one.views(path) for one, path in zip(drawn, paths, strict=True)]
     size, features = len(sources), sources[0].joints.shape[1]
-    words, lengths = pad([np.where(rng.random(len(one.words)) < mix.lost_words, 0, one.words) for one in drawn])
+    words, lengths = pad([_worn(rng, one.words, mix.lost_words) for one in drawn])
     batch = Batch(
         views=np.zeros((size, steps, *views[0].shape[1:]), dtype=np.float32),
         present=np.ones((size, steps, 3), dtype=np.float32),
@@ -243,6 +243,13 @@ def make_batch(
             batch.present[row, :, 2] = 0.0
     _add_noise(rng, batch.views, mix.noise)
     return batch
+
+
+def _worn(rng: np.random.Generator, words: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.int64]:
+    """A text with words that nobody knows, in the place of others and between them: people word things differently."""
+    lost = np.where(rng.random(len(words)) < share, 0, words)
+    between = np.flatnonzero(rng.random(len(words)) < share)
+    return np.insert(lost, between, 0)
 
 
 def _add_noise(rng: np.random.Generator, values: FloatArray, deviation: float) -> None:
