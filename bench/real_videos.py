@@ -71,7 +71,7 @@ def demos(model: EmbeddedModel, folder: Path, rate_hz: float) -> None:
         print(f"| {table.parent.name} | {outcome} | {published[-1]:.2f} | {ends[-1]:.2f} | {agree[-1]:.2f} |")
     marks = np.array(good)
     print(
-        f"\nmedian Spearman {np.nanmedian(agree):.2f} ({marks.sum()} successes, {(~marks).sum()} failures); success AUC:"
+        f"\nmedian Spearman {np.nanmedian(agree):.2f}; {marks.sum()} successes, {(~marks).sum()} failures; success AUC:"
     )
     print(f"end progress {auc(np.array(ends), marks):.2f}, success probability {auc(np.array(chances), marks):.2f}, ")
     print(f"the published judge's end progress {auc(np.array(theirs), marks):.2f}\n")
