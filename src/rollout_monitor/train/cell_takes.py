@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.train.batches import Mix
@@ -22,6 +23,11 @@ FloatArray = npt.NDArray[np.float32]
 DONE_FROM = 0.96
 """Share of a success's time from which it counts as done."""
 
+NOT_REACHED = 0.7
+KNOWN_FROM = 0.5
+"""Rank correlation of a success's curve with time from which the network is taken to know the task."""
+
+END_FRAMES = 5
 FAILURE_MOST = 0.4
 """Where a failure is taken to end: half-way is known to be too much, see docs/adaptation.md."""
 
@@ -106,6 +112,25 @@ class CellView:
     def shown(self, path: npt.NDArray[np.int64]) -> None:  # noqa: ARG002
         """Nobody knows where things are."""
         return
+
+
+def corrected(values: npt.NDArray[np.float64], success: bool) -> npt.NDArray[np.float64]:
+    """A network's own progress, bent as little as the mark asks: a success ends at 1, a failure below `NOT_REACHED`.
+
+    What is missing at the end is added, or what is too much taken away, growing with time. Where a success's curve has
+    nothing to do with the course of time the network does not know the task, and time itself is taken.
+
+    Args:
+        values: progress of every frame as the network sees it, shape (frames,).
+        success: the user's mark.
+    """
+    share = np.linspace(0.0, 1.0, len(values), dtype=np.float64)
+    end = float(np.median(values[-END_FRAMES:]))
+    if success and (np.ptp(values) == 0 or np.corrcoef(rankdata(values), rankdata(share))[0, 1] < KNOWN_FROM):
+        return curve_by_time(len(values), success)
+    missing = 1.0 - end if success else min(0.0, NOT_REACHED - end)
+    bent: npt.NDArray[np.float64] = np.clip(values + missing * share**2, 0.0, 1.0)
+    return bent
 
 
 def curve_by_time(frames: int, success: bool) -> npt.NDArray[np.float64]:
