@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollout_monitor.judges import robopulse
-from rollout_monitor.judges.robopulse import Trend
+from rollout_monitor.trends import Trend, trends
 
 curves = st.lists(st.floats(0, 1), min_size=1, max_size=60).map(np.array)
 
@@ -29,7 +29,7 @@ def test_directions_of_a_curve(values: np.ndarray) -> None:
 
 @given(curves, st.lists(st.sampled_from([-1, 0, 1]), min_size=60, max_size=60))
 def test_what_counts_lies_inside_an_interval_by_two_samples(values: np.ndarray, said: list[int]) -> None:
-    labels = robopulse.trends(values)
+    labels = trends(values)
     kept = robopulse.count(np.array(said[: len(values)]), labels)
     padded = np.concatenate([[9, 9], labels, [9, 9]])
     wanted = [k for k in range(len(labels)) if labels[k] != 0 and (padded[k : k + 5] == labels[k]).all()]

@@ -13,10 +13,10 @@ import pytest
 
 from rollout_monitor.errors import InputError
 from rollout_monitor.records import Boundary
-from rollout_monitor.sim.progress import Trend
 from rollout_monitor.sim.tabletop.files import read_pictures, read_row, read_truth
 from rollout_monitor.store.bags import open_bag
 from rollout_monitor.store.messages import ImageItem, JointItem, MarkerItem
+from rollout_monitor.trends import Trend
 
 SAMPLE = Path(__file__).parent / "sample" / "test-000006"
 

@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 
 from rollout_monitor.judges import robopulse
 from rollout_monitor.judges.bootstrap import Measure, mean, ratio
+from rollout_monitor.trends import trends
 
 FloatArray = npt.NDArray[np.float64]
 SUCCESS_PROGRESS = 0.9
@@ -107,7 +108,7 @@ def counted(answer: Answers, signal: str) -> robopulse.Counted:
         signal: ``progress`` (differenced, averaged, signed) or ``direction`` (the model's own class).
     """
     said = answer.direction if signal == "direction" else robopulse.from_progress(answer.value)
-    return robopulse.count(said, robopulse.trends(answer.truth))
+    return robopulse.count(said, trends(answer.truth))
 
 
 def direction_f1(signal: str, *, only: int | None = None) -> Measure[Answers]:
@@ -127,7 +128,7 @@ def context_accuracy(signal: str) -> Measure[Answers]:
 
 
 def _every_frame(a: Answers) -> npt.NDArray[np.int64]:
-    truth = robopulse.trends(a.truth)
+    truth = trends(a.truth)
     return robopulse.Counted(a.direction, truth, np.arange(len(truth))).table()
 
 

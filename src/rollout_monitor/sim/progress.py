@@ -20,7 +20,6 @@ left the table gives 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +35,6 @@ ALIGNED_M = 0.03
 
 FAR_M = 0.05
 """Shortest start distance used as a unit, so that an object lying very near does not make progress jump."""
-
-DIRECTION_STEP = 0.02
-"""Change of progress over `DIRECTION_SPAN` frames that counts as rising or falling."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +67,6 @@ class SceneStart:
     def rise(self, state: SceneState, colour: str) -> float:
         """Height of a cube above its place on the table, metres."""
         return float(state.cubes[colour][2] - (self.table_z + self.half[colour]))
-
-
-class Trend(int, Enum):
-    """Direction of the true progress."""
-
-    FALLING = -1
-    FLAT = 0
-    RISING = 1
 
 
 def _unit(value: float) -> float:
@@ -156,25 +144,3 @@ def unpack(arrays: dict[str, npt.NDArray[np.float32]]) -> list[SceneState]:
             SceneState(tool.astype(np.float64), present, names[int(flags[0])], names[int(flags[1])], bool(flags[2]))
         )
     return states
-
-
-def trends(values: npt.NDArray[np.float64], span: int = 2) -> npt.NDArray[np.int64]:
-    """Direction of each sample: the change over ``span`` samples around it against `DIRECTION_STEP`.
-
-    Args:
-        values: progress, shape (n,).
-        span: width of the difference in samples, at least 1.
-
-    Returns:
-        Values of `Trend`, shape (n,), dtype int64. The first samples look forward, the others back.
-    """
-    padded = np.concatenate([np.full(span, values[0]), values])
-    change = padded[span:] - padded[:-span]
-    return np.where(change > DIRECTION_STEP, 1, np.where(change < -DIRECTION_STEP, -1, 0)).astype(np.int64)
-
-
-def intervals(labels: npt.NDArray[np.int64], wanted: Trend) -> list[tuple[int, int]]:
-    """Runs of one direction as half-open index ranges ``[start, stop)``."""
-    hit = np.concatenate([[False], labels == int(wanted), [False]])
-    edges = np.flatnonzero(hit[1:] != hit[:-1])
-    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]

@@ -13,9 +13,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rollout_monitor.judges.robopulse import trends
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.train.labels import DETAILS, GOALS, PLACES, TaskLabels
+from rollout_monitor.trends import trends
 
 FloatArray = npt.NDArray[np.float32]
 

@@ -11,13 +11,14 @@ import torch
 
 from rollout_monitor.judges import measures
 from rollout_monitor.judges.measures import Answers
-from rollout_monitor.judges.robopulse import context_dependent, trends
+from rollout_monitor.judges.robopulse import context_dependent
 from rollout_monitor.prm.embedded import summarise
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.sim.tabletop.files import Truth
 from rollout_monitor.train.examples import Example
 from rollout_monitor.train.network import Answer, Network
 from rollout_monitor.train.remembering import told_of
+from rollout_monitor.trends import trends
 
 SPEED_UNIT = 0.05
 """Tool speeds of so many metres a second apart count as different motions when context is looked for."""

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rollout_monitor.prm.text import Vocabulary
-from rollout_monitor.sim.progress import trends
 from rollout_monitor.sim.tasks import TASKS, Task, get_task
 from rollout_monitor.train.batches import pad
 from rollout_monitor.train.features import Rollout
 from rollout_monitor.train.phrases import draw
+from rollout_monitor.trends import trends
 
 OTHER_TASK_SHARE = 0.45
 OPPOSITE_SHARE = 0.75

@@ -28,7 +28,6 @@ import numpy.typing as npt
 
 from rollout_monitor.errors import InputError, RolloutMonitorError
 from rollout_monitor.frames import RgbImage
-from rollout_monitor.sim.progress import Trend, intervals, trends
 from rollout_monitor.sim.tabletop.alternatives import alternatives
 from rollout_monitor.sim.tabletop.goals import Judgement, SceneFacts, States, judge
 from rollout_monitor.sim.tabletop.looks import Look, draw_look
@@ -41,6 +40,7 @@ from rollout_monitor.store.messages import (
     JOINT_STATE,
 )
 from rollout_monitor.store.recording import EpisodeRecording
+from rollout_monitor.trends import Trend, intervals, trends
 
 START_NS = 1_700_000_000 * 1_000_000_000
 NAMESPACE = "/cell"
@@ -102,7 +102,7 @@ class Truth:
         return judge(task or self.row.task, self.states, self.facts)
 
     def directions(self, task: str | None = None) -> npt.NDArray[np.int64]:
-        """Falling (-1), flat (0) or rising (1) at every frame, by `sim.progress.trends`; int64 (n,)."""
+        """Falling (-1), flat (0) or rising (1) at every frame, by `rollout_monitor.trends`; int64 (n,)."""
         return trends(self.judge(task).progress)
 
     def intervals(self, wanted: Trend, task: str | None = None) -> list[tuple[int, int]]:
