@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +17,14 @@ os.environ.setdefault("PYOPENGL_PLATFORM", "egl")
 pytest.importorskip("robosuite", reason="the extra [sim] is not installed (scripts/install_sim.sh)")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (scripts/install_sim.sh)")
 
-from rollout_monitor.errors import InputError
+from rollout_monitor.errors import InputError, RolloutMonitorError
+from rollout_monitor.sim.tabletop.arms import JOINT_ORDERS
 from rollout_monitor.sim.tabletop.files import generate, read_index, read_pictures, read_truth, rerender
 from rollout_monitor.sim.tabletop.goals import judge
 from rollout_monitor.sim.tabletop.looks import draw_look
 from rollout_monitor.sim.tabletop.plans import plan_takes
-from rollout_monitor.sim.tabletop.takes import Take, TakeSpec, run
+from rollout_monitor.sim.tabletop.takes import CameraFrame, JointSample, LiveTake, Take, TakeSpec, run
+from rollout_monitor.sim.tabletop.world import check_picture
 
 
 def spec(task: str, mode: str = "success", seed: int = 3, arm: str = "ur5e") -> TakeSpec:
@@ -59,6 +62,38 @@ def test_a_success_rises_to_one_and_its_streams_keep_their_rates() -> None:
     kinds = [event.kind for event in take.events if event.what == "red"]
     assert kinds.index("grasp") < kinds.index("release")
     assert "drop" not in kinds
+
+
+def test_a_live_take_streams_what_the_whole_one_holds() -> None:
+    whole = run(spec("lift:red"), frame_rate_hz=2.0)
+    live = LiveTake(spec("lift:red"), frame_rate_hz=2.0)
+    with pytest.raises(RolloutMonitorError, match="not ended"):
+        _ = live.outcome
+    samples = list(live.stream())
+    assert (live.outcome, live.joint_names) == (whole.outcome, whole.joint_names)
+    assert [s.stamp_ns for s in samples] == sorted(s.stamp_ns for s in samples)
+    joints = [sample for sample in samples if isinstance(sample, JointSample)]
+    np.testing.assert_array_equal([sample.values for sample in joints], whole.joints)
+    frames = [sample for sample in samples if isinstance(sample, CameraFrame)]
+    assert Counter(frame.view for frame in frames) == dict.fromkeys(("front", "wrist"), len(whole.stamps_ns))
+    assert [frame.stamp_ns for frame in frames[::2]] == whole.stamps_ns.tolist()
+    first = samples.index(joints[0])
+    assert {frame.view for frame in samples[:first] if isinstance(frame, CameraFrame)} == {"front", "wrist"}
+
+
+def test_an_empty_picture_is_refused() -> None:
+    with pytest.raises(RolloutMonitorError, match="empty picture"):
+        check_picture(np.full((24, 32, 3), 200, np.uint8), "front")
+
+
+def test_one_arm_names_its_joints_as_its_driver_does() -> None:
+    names = LiveTake(spec("lift:red"), pictures=False).joint_names
+    assert names[0] == "shoulder_pan_joint"
+    assert names[-1] == "finger_joint"
+    for arm, order in JOINT_ORDERS.items():
+        task = "both:pot" if arm == "two_ur5e" else "lift:red"
+        made = LiveTake(spec(task, arm=arm), pictures=False).joint_names
+        assert made == [entry.removesuffix("?") for entry in order]
 
 
 def test_labels_come_from_the_state() -> None:

@@ -77,7 +77,7 @@ JOINT_ORDERS: dict[str, list[str]] = {
         "gripper1_right_finger_joint?",
     ],
 }
-"""Joint names of a take in their order, without the robot's prefix; ``?`` marks those that may be missing."""
+"""Joint names of a take in their order, as `takes.joint_names` has them; ``?`` marks those that may be missing."""
 
 
 def get_arm(name: str) -> ArmSpec:

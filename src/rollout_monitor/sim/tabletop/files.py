@@ -31,7 +31,7 @@ from rollout_monitor.frames import RgbImage
 from rollout_monitor.sim.tabletop.alternatives import alternatives
 from rollout_monitor.sim.tabletop.goals import Judgement, SceneFacts, States, judge
 from rollout_monitor.sim.tabletop.looks import Look, draw_look
-from rollout_monitor.sim.tabletop.takes import PICTURE, Event, Take, TakeSpec, run
+from rollout_monitor.sim.tabletop.takes import PICTURE, Event, Take, TakeSpec, run, ticks_per_frame
 from rollout_monitor.sim.tabletop.world import VIEWS, Layout, shared_world
 from rollout_monitor.store.messages import (
     COMPRESSED_IMAGE,
@@ -139,10 +139,7 @@ def generate(
         InputError: the frame rate does not fit, or ``out`` holds takes of another one.
         RolloutMonitorError: the simulation does not run here.
     """
-    if not (0 < frame_rate_hz <= 20 and abs(20 / frame_rate_hz - round(20 / frame_rate_hz)) < 1e-9):
-        raise InputError(
-            f"camera rate {frame_rate_hz} Hz: it must be 20 Hz divided by a whole number (20, 10, 5, 4, ...)"
-        )
+    ticks_per_frame(frame_rate_hz)
     (out / TAKES).mkdir(parents=True, exist_ok=True)
     _sweep(out)
     rows = []

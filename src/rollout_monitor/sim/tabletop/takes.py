@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
+from rollout_monitor.errors import InputError, RolloutMonitorError
+from rollout_monitor.frames import RgbImage
 from rollout_monitor.images import encode_jpeg
 from rollout_monitor.sim.tabletop.arms import Arm
 from rollout_monitor.sim.tabletop.catalogue import OBJECTS
@@ -22,6 +25,7 @@ from rollout_monitor.sim.tabletop.world import (
     VIEWS,
     Layout,
     TableWorld,
+    check_picture,
     shared_world,
 )
 
@@ -137,27 +141,45 @@ class Take:
     @property
     def outcome(self) -> str:
         """``success`` where the task is done at the last two frames: what is slipping away just then does not count."""
-        return "success" if bool(self.truth.done[-2:].all()) else "failure"
+        return _outcome(self.truth)
+
+
+@dataclass(frozen=True)
+class JointSample:
+    """The joints of one moment: position, velocity, effort in rad, rad/s, N m (m, m/s, N where they slide).
+
+    ``values`` is float64 of shape (3, joints).
+    """
+
+    stamp_ns: int
+    values: FloatArray
+
+
+@dataclass(frozen=True)
+class CameraFrame:
+    """One picture of one view: RGB, uint8, (height, width, 3)."""
+
+    stamp_ns: int
+    view: str
+    rgb: RgbImage
 
 
 def run(spec: TakeSpec, *, frame_rate_hz: float = 5.0, pictures: bool = True) -> Take:
     """Simulate one take.
 
     Raises:
-        InputError: unknown task, arm or mode.
+        InputError: unknown task, arm or mode, or a frame rate that does not fit.
         RolloutMonitorError: robosuite is missing, or rendering fails.
     """
-    world = shared_world(spec.arms, PICTURE)
-    layout = spec_layout(spec, world)
-    facts = world.lay_out(layout)
-    rng = np.random.default_rng(spec.numbers(2))
-    for arm in world.arms:
-        arm.reset(arm.rest + rng.normal(0, 0.03, len(arm.rest)))
-    for _ in range(SETTLE_SAMPLES):
-        world.advance()
-    if pictures:
-        world.dress(draw_look(spec.look_seed, spec.look))
-    return _Run(world, spec, layout, facts, round(1.0 / (frame_rate_hz * TICK_S)), pictures).go(rng)
+    live = LiveTake(spec, frame_rate_hz=frame_rate_hz, pictures=pictures)
+    drawn: dict[str, list[bytes]] = {view: [] for view in VIEWS}
+    joints: list[FloatArray] = []
+    for sample in live.stream():
+        if isinstance(sample, CameraFrame):
+            drawn[sample.view].append(encode_jpeg(sample.rgb, JPEG_QUALITY))
+        else:
+            joints.append(sample.values)
+    return live.finish(drawn, joints)
 
 
 def spec_layout(spec: TakeSpec, world: TableWorld) -> Layout:
@@ -166,69 +188,108 @@ def spec_layout(spec: TakeSpec, world: TableWorld) -> Layout:
     return draw_layout(rng, parse(spec.task), world.spec, two_arms=spec.arms == TWO_ARMS, rare=spec.rare)
 
 
-class _Run:
-    """The loop of one take."""
+def ticks_per_frame(rate_hz: float) -> int:
+    """Control ticks from one frame to the next.
 
-    def __init__(
-        self, world: TableWorld, spec: TakeSpec, layout: Layout, facts: SceneFacts, ticks_per_frame: int, pictures: bool
-    ) -> None:
-        self._world, self._spec, self._layout, self._facts = world, spec, layout, facts
-        self._ticks_per_frame, self._with_pictures = ticks_per_frame, pictures
-        self._watch = _Watcher(world)
+    Raises:
+        InputError: the rate is not 20 Hz divided by a whole number.
+    """
+    ticks = round(1.0 / (rate_hz * TICK_S)) if rate_hz > 0 else 0
+    if ticks < 1 or abs(ticks * rate_hz * TICK_S - 1.0) > 1e-9:
+        raise InputError(f"camera rate {rate_hz} Hz: it must be 20 Hz divided by a whole number (20, 10, 5, 4, ...)")
+    return ticks
+
+
+def joint_names(arms: Sequence[Arm]) -> list[str]:
+    """Names of the arms' joints, each arm's first finger joint behind its own, as they are recorded.
+
+    A single arm's are its driver's, ``shoulder_pan_joint`` and so on; of two arms robosuite's prefixes tell which.
+    """
+    names = [name for arm in arms for name in (*arm.joint_names, arm.finger_joints[0].name)]
+    return names if len(arms) > 1 else [name.removeprefix("robot0_").removeprefix("gripper0_right_") for name in names]
+
+
+def _outcome(truth: Judgement) -> str:
+    return "success" if bool(truth.done[-2:].all()) else "failure"
+
+
+class LiveTake:
+    """One take as it happens. It can be drawn from as fast as it goes or paced to real time; it does not know which.
+
+    Takes of one process share a world: draw one to its end before the next begins, all in one thread.
+
+    Args:
+        spec: what it shall be.
+        frame_rate_hz: camera rate: 20 Hz divided by a whole number.
+        pictures: False for joints alone.
+
+    Raises:
+        InputError: unknown arm, or a frame rate that does not fit.
+        RolloutMonitorError: robosuite is missing.
+    """
+
+    def __init__(self, spec: TakeSpec, *, frame_rate_hz: float = 5.0, pictures: bool = True) -> None:
+        self.spec = spec
+        self.views = VIEWS if pictures else ()
+        self._ticks_per_frame = ticks_per_frame(frame_rate_hz)
+        self._world = shared_world(spec.arms, PICTURE)
+        self.joint_names = joint_names(self._world.arms)
+        self._layout = spec_layout(spec, self._world)
+        self._watch = _Watcher(self._world)
         self._states: list[States] = []
         self._qpos: list[FloatArray] = []
-        self._pictures: dict[str, list[bytes]] = {view: [] for view in VIEWS}
-        self._joints: list[FloatArray] = []
+        self._end_ns: int | None = None
 
-    def go(self, rng: np.random.Generator) -> Take:
-        world, spec = self._world, self._spec
+    def stream(self) -> Iterator[JointSample | CameraFrame]:
+        """Simulate: samples in stamp order from stamp 0, joints every 10 ms; of equal stamps the frames come first.
+
+        Raises:
+            InputError: unknown task or mode.
+            RolloutMonitorError: off-screen rendering gives empty pictures.
+        """
+        world, spec = self._world, self.spec
+        self._facts = world.lay_out(self._layout)
+        rng = np.random.default_rng(spec.numbers(2))
+        for arm in world.arms:
+            arm.reset(arm.rest + rng.normal(0, 0.03, len(arm.rest)))
+        for _ in range(SETTLE_SAMPLES):
+            world.advance()
+        if self.views:
+            world.dress(draw_look(spec.look_seed, spec.look))
         manner = draw_manner(rng, spec.mode)
-        operator = Operator(world, parse(spec.task), spec.mode, manner, self._watch.held, rng)
+        script = Operator(world, parse(spec.task), spec.mode, manner, self._watch.held, rng).script()
         hands = [_Hand(arm, rng, manner.shake) for arm in world.arms]
-        script = operator.script()
         self._watch.look(0)
         tick = 0
         for tick in range(round(MAX_TAKE_S / TICK_S)):
             if tick % self._ticks_per_frame == 0:
-                self._frame()
+                yield from self._frames(tick * TICK_NS)
             act = next(script, None)
             if act is None:
                 break
-            self._tick(act, hands, tick * TICK_NS)
+            yield from self._tick(act, hands, tick * TICK_NS)
             self._watch.look((tick + 1) * TICK_NS)
-        rows = len(self._states)
-        stack = {f.name: np.concatenate([getattr(s, f.name) for s in self._states]) for f in fields(States)}
-        return Take(
-            spec=spec,
-            layout=self._layout,
-            facts=self._facts,
-            stamps_ns=np.arange(rows, dtype=np.int64) * self._ticks_per_frame * TICK_NS,
-            states=States(**stack),
-            qpos=np.array(self._qpos),
-            pictures=self._pictures,
-            joint_names=[name for arm in world.arms for name in joint_names(arm)],
-            joint_stamps_ns=np.arange(len(self._joints), dtype=np.int64) * SAMPLE_NS,
-            joints=np.array(self._joints),
-            events=self._watch.finish(tick * TICK_NS),
-        )
+        self._end_ns = tick * TICK_NS
 
-    def _frame(self) -> None:
+    def _frames(self, stamp_ns: int) -> Iterator[CameraFrame]:
         world = self._world
         self._states.append(self._watch.state())
         self._qpos.append(world.data.qpos.copy())
-        if self._with_pictures:
-            for view in VIEWS:
-                self._pictures[view].append(encode_jpeg(world.render(view), JPEG_QUALITY))
+        for view in self.views:
+            picture = world.render(view)
+            if stamp_ns == 0:
+                check_picture(picture, view)
+            yield CameraFrame(stamp_ns, view, picture)
 
-    def _tick(self, act: Act, hands: list[_Hand], stamp_ns: int) -> None:
+    def _tick(self, act: Act, hands: list[_Hand], stamp_ns: int) -> Iterator[JointSample]:
         world = self._world
         for hand, aim in zip(hands, act.aims, strict=True):
             hand.plan(aim)
         if act.shove is not None:
             self._watch.note_shove(act.shove[0], stamp_ns)
-        for _ in range(SAMPLES_PER_TICK):
-            rows = [arm.joint_state() for arm in world.arms]
-            self._joints.append(np.concatenate([np.stack(row) for row in rows], axis=1))
+        for number in range(SAMPLES_PER_TICK):
+            rows = [np.stack(arm.joint_state()) for arm in world.arms]
+            yield JointSample(stamp_ns + number * SAMPLE_NS, np.concatenate(rows, axis=1))
             for hand in hands:
                 hand.follow()
             if act.shove is not None:
@@ -237,10 +298,44 @@ class _Run:
                 world.slow(act.slides)
             world.advance()
 
+    @property
+    def outcome(self) -> str:
+        """How it ended, see `Take.outcome`.
 
-def joint_names(arm: Arm) -> list[str]:
-    """Names of an arm's joints and its first finger joint, as they are recorded."""
-    return [*arm.joint_names, arm.finger_joints[0].name]
+        Raises:
+            RolloutMonitorError: it has not ended yet.
+        """
+        self._ended()
+        return _outcome(judge(self.spec.task, self._all_states(), self._facts))
+
+    def finish(self, pictures: dict[str, list[bytes]], joints: list[FloatArray]) -> Take:
+        """The whole take, from its pictures (JPEG by view) and joint samples (3, joints) and what was noted on the way.
+
+        Raises:
+            RolloutMonitorError: it has not ended yet.
+        """
+        end_ns = self._ended()
+        return Take(
+            spec=self.spec,
+            layout=self._layout,
+            facts=self._facts,
+            stamps_ns=np.arange(len(self._qpos), dtype=np.int64) * self._ticks_per_frame * TICK_NS,
+            states=self._all_states(),
+            qpos=np.array(self._qpos),
+            pictures=pictures,
+            joint_names=self.joint_names,
+            joint_stamps_ns=np.arange(len(joints), dtype=np.int64) * SAMPLE_NS,
+            joints=np.array(joints),
+            events=self._watch.finish(end_ns),
+        )
+
+    def _ended(self) -> int:
+        if self._end_ns is None:
+            raise RolloutMonitorError("the take has not ended: draw all of stream() first")
+        return self._end_ns
+
+    def _all_states(self) -> States:
+        return States(**{f.name: np.concatenate([getattr(s, f.name) for s in self._states]) for f in fields(States)})
 
 
 class _Hand:

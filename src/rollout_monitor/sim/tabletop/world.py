@@ -41,6 +41,8 @@ STEPS_PER_SAMPLE = 5
 VIEWS = ("front", "wrist")
 TWO_ARMS = "two_ur5e"
 TWO_ARM_BASE_M = 0.62
+EMPTY_DEVIATION = 2.0
+"""Brightness of a real picture varies by more, even where the wrist camera looks at the bare table."""
 
 
 @dataclass(frozen=True)
@@ -401,3 +403,16 @@ def _document(arms: str, spec: ArmSpec) -> tuple[ET.Element, list[Any], list[flo
 def shared_world(arms: str, size: tuple[int, int]) -> TableWorld:
     """One world per set of arms and process: building one takes seconds, laying it out milliseconds."""
     return TableWorld(arms, size)
+
+
+def check_picture(picture: RgbImage, view: str) -> None:
+    """Refuse an empty picture: off-screen rendering can fail without an error.
+
+    Raises:
+        RolloutMonitorError: the picture has one colour only.
+    """
+    if float(picture.std()) < EMPTY_DEVIATION:
+        raise RolloutMonitorError(
+            f"off-screen rendering gives an empty picture (camera {view}: brightness {float(picture.mean()):.0f} "
+            "everywhere); install libegl1, libegl-mesa0 and libgl1-mesa-dri, or set MUJOCO_GL=osmesa"
+        )
