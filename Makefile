@@ -24,7 +24,7 @@ setup: ## virtual environment, ROS 2, built workspace; does nothing where nothin
 demo: setup ## play recorded rollouts through the real stack and watch them live
 	@$(LOCAL_RUN) rollout-monitor demo $(ARGS)
 
-demo-live: setup ## the same with the simulated cell in the place of the recordings
+demo-live: setup ## the same, simulated in the place of the recordings
 	@$(LOCAL_RUN) sh -c 'scripts/install_sim.sh "$$VIRTUAL_ENV"'
 	@$(LOCAL_RUN) rollout-monitor demo --live $(ARGS)
 

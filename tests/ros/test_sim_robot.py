@@ -1,14 +1,11 @@
-"""sim_robot_node publishes what the cell makes, as a robot would; the cell itself is tested in its own room."""
+"""sim_robot_node publishes what a simulated take yields, as a robot would; takes are tested in their own room."""
 
 from __future__ import annotations
 
 import importlib.util
 import itertools
-import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,54 +20,37 @@ from rollout_monitor_nodes.sim_robot_node import SimRobotNode
 
 from rollout_monitor.images import decode_compressed
 from rollout_monitor.records import Boundary, Label
+from rollout_monitor.sim.tabletop.plans import plan_takes
+from rollout_monitor.sim.tabletop.takes import CameraFrame, JointSample, TakeSpec
 
-NAMES = ("shoulder_pan_joint", "finger_joint")
+SIMULATOR = importlib.util.find_spec("robosuite") is not None
+NAMES = ["shoulder_pan_joint", "finger_joint"]
+UR5E = [f"{part}_joint" for part in ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")]
 SAMPLES = 200
 
 
-@dataclass(frozen=True)
-class JointSample:
-    stamp_ns: int
-    positions: Any
-    velocities: Any
-    efforts: Any
-
-
-@dataclass(frozen=True)
-class CameraFrame:
-    stamp_ns: int
-    camera: str
-    rgb: Any
-
-
-class SimCell:
-    """In the place of the simulator: as many samples, no physics. Notes the thread that made it."""
+class NoPhysics:
+    """In the place of a take: as many samples, no physics. Notes the thread that made it."""
 
     made_in: list[threading.Thread] = []  # noqa: RUF012
 
-    def __init__(self, task: str, mode: str, seed: int) -> None:
-        self.mode, self.seed, self.task_text = mode, seed, "lift the red cube"
-        self.joint_names, self.camera_names, self.outcome = NAMES, ("front", "wrist"), "failure"
+    def __init__(self, spec: TakeSpec, *, frame_rate_hz: float) -> None:
+        self.spec, self.joint_names, self.views, self.outcome = spec, NAMES, ("front", "wrist"), "failure"
+        self.period = round(100 / frame_rate_hz)
         self.made_in.append(threading.current_thread())
 
-    def run(self) -> Iterator[JointSample | CameraFrame]:
+    def stream(self) -> Iterator[JointSample | CameraFrame]:
         assert threading.current_thread() is self.made_in[-1]  # a renderer belongs to the thread that made it
         for index in range(SAMPLES):
-            stamp_ns = index * 2_000_000
-            if index % 50 == 0:
-                for camera in self.camera_names:
-                    yield CameraFrame(stamp_ns, camera, np.full((24, 32, 3), index, np.uint8))
-            yield JointSample(stamp_ns, np.full(2, index / 10), np.zeros(2), np.ones(2))
+            stamp_ns = index * 10_000_000
+            if index % self.period == 0:
+                for view in self.views:
+                    yield CameraFrame(stamp_ns, view, np.full((24, 32, 3), index, np.uint8))
+            yield JointSample(stamp_ns, np.stack([np.full(2, index / 10), np.zeros(2), np.ones(2)]))
 
 
-@pytest.fixture
-def fake_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = ModuleType("rollout_monitor.sim.cell")
-    module.SimCell, module.JointSample = SimCell, JointSample  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "rollout_monitor.sim.cell", module)
-
-
-def test_a_cell_is_published_as_a_robot(graph: Graph, fake_cell: None) -> None:
+def test_a_take_is_published_as_a_robot(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rollout_monitor.sim.tabletop.takes.LiveTake", NoPhysics)
     heard = {
         "joints": graph.listen("joint_states", "sensor_msgs/msg/JointState", "REPLAY"),
         "front": graph.listen("camera_front/color/image_raw/compressed", "sensor_msgs/msg/CompressedImage", "REPLAY"),
@@ -81,7 +61,10 @@ def test_a_cell_is_published_as_a_robot(graph: Graph, fake_cell: None) -> None:
     }
     arguments = ["--ros-args"]
     for name, value in {
+        "task": "on:red:green",
+        "mode": "drop",
         "seed": 7,
+        "rate": 2.0,
         "attempts": 2,
         "pause_s": 0.1,
         "label": True,
@@ -110,22 +93,54 @@ def test_a_cell_is_published_as_a_robot(graph: Graph, fake_cell: None) -> None:
 
     markers = [marker_from_msg(msg) for msg in heard["markers"].messages]
     assert [(m.boundary, m.episode_id, m.label) for m in markers] == [
-        (Boundary.START, "lift_success_7", None),
-        (Boundary.END, "lift_success_7", Label.FAILURE),
-        (Boundary.START, "lift_success_8", None),
-        (Boundary.END, "lift_success_8", Label.FAILURE),
+        (Boundary.START, "on_red_green_drop_7", None),
+        (Boundary.END, "on_red_green_drop_7", Label.FAILURE),
+        (Boundary.START, "on_red_green_drop_8", None),
+        (Boundary.END, "on_red_green_drop_8", Label.FAILURE),
     ]
     assert before_ns < markers[0].stamp_ns
-    assert markers[1].stamp_ns - markers[0].stamp_ns == (SAMPLES - 1) * 2_000_000
+    assert markers[1].stamp_ns - markers[0].stamp_ns == (SAMPLES - 1) * 10_000_000
+    wanted = plan_takes("test", 2, 7, task="on:red:green", mode="drop", arm="ur5e")
+    assert [marker.task for marker in markers[::2]] == [spec.text for spec in wanted]
     state = heard["joints"].messages[3]
-    assert (list(state.name), list(state.position), list(state.effort)) == (list(NAMES), [0.3, 0.3], [1.0, 1.0])
+    assert (list(state.name), list(state.position), list(state.effort)) == (NAMES, [0.3, 0.3], [1.0, 1.0])
     frame = heard["front"].messages[1]
-    assert abs(int(decode_compressed(frame.format, frame.data).mean()) - 50) <= 1
+    assert abs(int(decode_compressed(frame.format, frame.data).mean()) - 10) <= 1
     stamps = [header_stamp_ns(bytes(raw)) for raw in heard["wrist"].messages[:4]]
     assert {later - earlier for earlier, later in itertools.pairwise(stamps)} == {100_000_000}
 
 
-@pytest.mark.skipif(importlib.util.find_spec("robosuite") is not None, reason="the extra [sim] is installed here")
+def stamp_ns(msg: Any) -> int:
+    return int(msg.header.stamp.sec) * 1_000_000_000 + int(msg.header.stamp.nanosec)
+
+
+@pytest.mark.skipif(not SIMULATOR, reason="the extra [sim] is not installed (scripts/install_sim.sh)")
+def test_a_ur5e_at_the_table_is_published_live(graph: Graph) -> None:
+    joints = graph.listen("joint_states", "sensor_msgs/msg/JointState", "REPLAY")
+    cameras = {
+        view: graph.listen(f"camera_{view}/color/image_raw/compressed", "sensor_msgs/msg/CompressedImage", "REPLAY")
+        for view in ("front", "wrist")
+    }
+    markers = graph.listen("rollout/episode", "rollout_monitor_msgs/msg/Episode", "MARKERS")
+    robot = graph.start("sim_robot_node", seed=3, rate=4.0, label=True, wait_for_subscribers_s=60.0)
+    graph.until("the end of the attempt", lambda: len(markers.messages) >= 2, 120.0)
+    assert robot.wait() == 0
+    (spec,) = plan_takes("test", 1, 3, task="lift:red", mode="success", arm="ur5e")
+    start, end = (marker_from_msg(msg) for msg in markers.messages)
+    assert (start.task, end.label) == (spec.text, Label.SUCCESS)
+    last = [joints, *cameras.values()]
+    graph.until("the last samples", lambda: max(stamp_ns(heard.messages[-1]) for heard in last) == end.stamp_ns)
+    assert list(joints.messages[0].name) == [*UR5E, "finger_joint"]
+    stamps = [stamp_ns(msg) for msg in joints.messages]
+    assert {later - earlier for earlier, later in itertools.pairwise(stamps)} == {10_000_000}
+    for heard in cameras.values():
+        frames = [stamp_ns(msg) for msg in heard.messages]
+        assert frames[0] == start.stamp_ns == stamps[0]
+        assert {later - earlier for earlier, later in itertools.pairwise(frames)} == {100_000_000}
+        assert decode_compressed(heard.messages[-1].format, heard.messages[-1].data).std() > 10
+
+
+@pytest.mark.skipif(SIMULATOR, reason="the extra [sim] is installed here")
 def test_a_missing_simulator_is_one_line(graph: Graph) -> None:
     robot = graph.start("sim_robot_node")
     assert robot.wait() == 2

@@ -42,7 +42,7 @@ class Attempt:
     """One attempt of the demo and how it truly went, read from the simulator's state when it was made."""
 
     bag: str
-    task: str  # of the simulated cell, for --live
+    task: str  # at the simulated table, for --live
     mode: str
     seed: int
     title: str
@@ -50,9 +50,11 @@ class Attempt:
 
 
 ATTEMPTS = (
-    Attempt("lift_success", "lift", "success", 900000, "a lift that goes well", "success"),
-    Attempt("lift_drop_recover", "lift", "drop_recover", 900001, "the cube is dropped and picked up again", "success"),
-    Attempt("stack_stall", "stack_red_on_green", "stall", 900159, "the arm freezes in mid-task", "failure"),
+    Attempt("lift_success", "lift:red", "success", 900057, "a lift that goes well", "success"),
+    Attempt(
+        "lift_drop_recover", "lift:red", "drop_recover", 900048, "the cube is dropped and picked up again", "success"
+    ),
+    Attempt("stack_stall", "on:red:green", "stall", 900059, "the arm freezes in mid-task", "failure"),
 )
 
 
@@ -64,7 +66,7 @@ def register(app: typer.Typer) -> None:
 def demo(
     bags: Annotated[Path, typer.Option(help="folder of the bundled recordings")] = Path("demo"),
     episodes: Annotated[Path | None, typer.Option(help="folder for the reports; default: a new one in runs/")] = None,
-    live: Annotated[bool, typer.Option("--live", help="run the simulated cell instead (extra [sim])")] = False,
+    live: Annotated[bool, typer.Option("--live", help="simulate the attempts instead (extra [sim])")] = False,
 ) -> None:
     """Start the monitor, play a success, a recovered drop and a stall, and show what an operator sees."""
     console = Console()
@@ -109,7 +111,7 @@ def _recorded(bags: Path) -> list[tuple[list[str], Sequence[Attempt]]]:
 
 
 def _simulated() -> list[tuple[list[str], Sequence[Attempt]]]:
-    """A process per attempt: each begins with a cell of its own."""
+    """A process per attempt: each has its own task."""
     return [
         (
             [

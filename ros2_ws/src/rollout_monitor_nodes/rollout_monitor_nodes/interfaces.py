@@ -160,13 +160,13 @@ REPLAY_NODE = NodeInterface(
 SIM_ROBOT_NODE = NodeInterface(
     name="sim_robot_node",
     managed=False,
-    about="Runs the simulated UR5e cell (extra [sim]) in real time and publishes what a real robot would, with stamps "
-    "from the node's clock.",
+    about="Simulates attempts at the table of docs/simulation.md (extra [sim]) in real time and publishes what a real "
+    "robot would, with stamps from the node's clock.",
     settings=settings.SimRobotSettings,
     publishes=(
         EPISODE,
-        Topic("joint_states", JOINT_STATE, "REPLAY", "500 Hz"),
-        Topic("camera_CAMERA/color/image_raw/compressed", COMPRESSED, "REPLAY_IMAGES", "front and wrist, JPEG"),
+        Topic("joint_states", JOINT_STATE, "REPLAY", "100 Hz, named as the arm's driver names them"),
+        Topic("camera_CAMERA/color/image_raw/compressed", COMPRESSED, "REPLAY_IMAGES", "front and wrist, JPEG, 10 Hz"),
     ),
 )
 

@@ -172,8 +172,16 @@ class ReplaySettings(Settings):
 class SimRobotSettings(Settings):
     """sim_robot_node."""
 
-    task: str = Field(default="lift", min_length=1, description="task of the simulated cell")
-    mode: str = Field(default="success", min_length=1, description="how the attempt goes: success or a failure mode")
+    task: str = Field(
+        default="lift:red", min_length=1, description="task at the simulated table, as in on:red:green or in:red:bin"
+    )
+    mode: str = Field(default="success", min_length=1, description="how the attempt goes: success, drop, stall, ...")
+    arm: str = Field(default="ur5e", min_length=1, description="arm; tasks of two arms have their own two UR5e")
+    plan: str = Field(
+        default="test",
+        min_length=1,
+        description="plan that wording, look and scene are drawn from; test shares no take with training",
+    )
     seed: int = Field(default=0, ge=0, le=2**31 - 1, description="seed of the first attempt; each further one adds 1")
     attempts: int = Field(default=1, ge=0, le=1000000, description="attempts to make; 0: until stopped")
     pause_s: float = Field(default=2.0, ge=0.0, le=600.0, description="pause between two attempts, s")

@@ -1,7 +1,8 @@
-"""sim_robot_node: the simulated UR5e cell as a robot that publishes cameras, joint states and episode markers."""
+"""sim_robot_node: takes at the simulated table as a robot that publishes cameras, joint states and episode markers."""
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -25,12 +26,13 @@ from rollout_monitor_nodes.settings import SimRobotSettings
 from rollout_monitor_nodes.waiting import SubscriberWait
 
 if TYPE_CHECKING:
-    from rollout_monitor.sim.cell import CameraFrame, JointSample, SimCell
+    from rollout_monitor.sim.tabletop.takes import CameraFrame, JointSample, LiveTake
 
 SETTLE_S = 0.5
 LATE_S = 0.25
 """A robot this late behind its own stamps is told of: the machine is too slow for real time."""
 
+FRAME_RATE_HZ = 10.0
 NAME = "sim_robot"
 
 
@@ -42,7 +44,7 @@ class SimRobotNode(Node):
         self.exit = Future()
         self.settings = declare(self, SimRobotSettings)
         self._halt = threading.Event()
-        self._thread = threading.Thread(target=self._work_and_end, name="cell", daemon=True)
+        self._thread = threading.Thread(target=self._work_and_end, name="take", daemon=True)
         self._markers = make_publisher(self, EPISODE)
         self._joints = make_publisher(self, Topic("joint_states", JOINT_STATE, "REPLAY", ""))
         self._cameras: dict[str, Any] = {}
@@ -50,7 +52,7 @@ class SimRobotNode(Node):
     # --- what `run` asks for ------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Run the cell in a thread of its own, which makes it too: a renderer belongs to the thread that made it."""
+        """Simulate in a thread of its own, which sets up everything: a renderer belongs to the thread that made it."""
         self._thread.start()
 
     def stop(self, reason: str) -> None:  # noqa: ARG002
@@ -63,24 +65,28 @@ class SimRobotNode(Node):
         if self._thread.is_alive():
             self._thread.join()
 
-    # --- in the cell's thread -----------------------------------------------------------------------------------
+    # --- in the simulation's thread -----------------------------------------------------------------------------
 
-    def _cell(self, attempt: int) -> SimCell:
-        from rollout_monitor.sim.cell import SimCell  # noqa: PLC0415 - loads the simulator
+    def _take(self, attempt: int) -> LiveTake:
+        from rollout_monitor.sim.tabletop import plans, takes  # noqa: PLC0415 - loads the simulator
 
-        return SimCell(self.settings.task, self.settings.mode, self.settings.seed + attempt)
+        wanted = self.settings
+        (spec,) = plans.plan_takes(
+            wanted.plan, 1, wanted.seed + attempt, task=wanted.task, mode=wanted.mode, arm=wanted.arm
+        )
+        return takes.LiveTake(spec, frame_rate_hz=FRAME_RATE_HZ)
 
     def _work_and_end(self) -> None:
         code = EXIT_FAILED
         try:
-            cell = self._cell(0)
-            for camera in cell.camera_names:
+            take = self._take(0)
+            for camera in take.views:
                 topic = Topic(f"camera_{camera}/color/image_raw/compressed", COMPRESSED, "REPLAY_IMAGES", "")
                 self._cameras[camera] = make_publisher(self, topic)
             self._wait_for_subscribers()
-            self._attempts(cell)
+            self._attempts(take)
             code = EXIT_OK
-        except RolloutMonitorError as error:  # the extra [sim] is missing, or there is no such task or mode
+        except RolloutMonitorError as error:  # the extra [sim] is missing, or there is no such plan, task, mode or arm
             code = complain(self.get_name(), error)
         except Exception:
             self.get_logger().fatal(traceback.format_exc())
@@ -106,64 +112,62 @@ class SimRobotNode(Node):
         if missing:
             self.get_logger().warning(f"starting although nobody listens to {', '.join(missing)}")
 
-    def _attempts(self, cell: SimCell) -> None:
+    def _attempts(self, take: LiveTake) -> None:
         attempt = 0
         while not self._halt.is_set():
-            self._attempt(cell)
+            self._attempt(take)
             attempt += 1
             if attempt == self.settings.attempts or self._halt.wait(self.settings.pause_s):
                 return
-            cell = self._cell(attempt)
+            take = self._take(attempt)
 
-    def _attempt(self, cell: SimCell) -> None:
+    def _attempt(self, take: LiveTake) -> None:
         pacer = Pacer(self.settings.rate, time.monotonic_ns, self._halt)
         marker: EpisodeMarker | None = None
         last_ns, complete = 0, True
-        for sample in cell.run():
+        for sample in take.stream():
             if marker is None:  # setting the scene took its time: the attempt begins with its first sample
-                marker = self._start_marker(cell)
+                marker = self._start_marker(take)
                 self._markers.publish(marker_to_msg(marker))
                 last_ns = marker.stamp_ns
             if not pacer.wait(sample.stamp_ns):
                 complete = False
                 break
             last_ns = marker.stamp_ns + sample.stamp_ns
-            self._publish(cell, sample, last_ns)
+            self._publish(take, sample, last_ns)
         if marker is None:
             return
-        label = Label(cell.outcome) if complete and self.settings.label else None
+        label = Label(take.outcome) if complete and self.settings.label else None
         end = marker.model_copy(update={"boundary": Boundary.END, "stamp_ns": last_ns, "label": label})
         self._markers.publish(marker_to_msg(end))
         if pacer.latest_ns > LATE_S * 1e9:
             self.get_logger().warning(
-                f"this machine is too slow for the cell at rate {self.settings.rate:g}: "
+                f"this machine is too slow for the simulation at rate {self.settings.rate:g}: "
                 f"up to {pacer.latest_ns / 1e9:.1f} s behind; lower parameter rate"
             )
 
-    def _start_marker(self, cell: SimCell) -> EpisodeMarker:
+    def _start_marker(self, take: LiveTake) -> EpisodeMarker:
         return EpisodeMarker(
             boundary=Boundary.START,
             stamp_ns=int(self.get_clock().now().nanoseconds),
-            episode_id=f"{self.settings.task}_{cell.mode}_{cell.seed}",
-            task=cell.task_text,
+            episode_id=re.sub("[:>]", "_", f"{take.spec.task}_{take.spec.mode}_{take.spec.seed}"),
+            task=take.spec.text,
             source=NAME,
         )
 
-    def _publish(self, cell: SimCell, sample: JointSample | CameraFrame, stamp_ns: int) -> None:
-        from rollout_monitor.sim.cell import JointSample  # noqa: PLC0415 - loads the simulator
+    def _publish(self, take: LiveTake, sample: JointSample | CameraFrame, stamp_ns: int) -> None:
+        from rollout_monitor.sim.tabletop.takes import JointSample  # noqa: PLC0415 - loads the simulator
 
         if isinstance(sample, JointSample):
+            position, velocity, effort = sample.values
             msg = JointState(
-                name=list(cell.joint_names),
-                position=sample.positions.tolist(),
-                velocity=sample.velocities.tolist(),
-                effort=sample.efforts.tolist(),
+                name=take.joint_names, position=position.tolist(), velocity=velocity.tolist(), effort=effort.tolist()
             )
             publisher = self._joints
         else:
             msg = CompressedImage(format="jpeg", data=encode_jpeg(sample.rgb, self.settings.jpeg_quality))
-            msg.header.frame_id = f"{sample.camera}_optical_frame"
-            publisher = self._cameras[sample.camera]
+            msg.header.frame_id = f"{sample.view}_optical_frame"
+            publisher = self._cameras[sample.view]
         msg.header.stamp = time_to_msg(stamp_ns)
         publisher.publish(msg)
 
