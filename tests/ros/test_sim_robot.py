@@ -81,8 +81,8 @@ def test_a_take_is_published_as_a_robot(graph: Graph, monkeypatch: pytest.Monkey
         spinning.start()
         graph.until("the end of the attempts", node.exit.done, 60.0)
         spinning.join(10)
-        node.close()
         assert node.exit.result() == 0
+        node.close()
         graph.until("all joint states", lambda: len(heard["joints"].messages) >= 2 * SAMPLES)
         graph.until("all markers", lambda: len(heard["markers"].messages) >= 4)
         executor.remove_node(node)

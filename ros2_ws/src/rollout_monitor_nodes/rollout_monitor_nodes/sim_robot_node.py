@@ -18,7 +18,7 @@ from rollout_monitor.images import encode_jpeg
 from rollout_monitor.records import Boundary, EpisodeMarker, Label
 from rollout_monitor_nodes.common.conversions import marker_to_msg, time_to_msg
 from rollout_monitor_nodes.common.params import declare
-from rollout_monitor_nodes.common.publishing import make_publisher
+from rollout_monitor_nodes.common.publishing import destroy_publishers, make_publisher
 from rollout_monitor_nodes.common.spin import EXIT_FAILED, EXIT_OK, call_soon, complain, run
 from rollout_monitor_nodes.interfaces import COMPRESSED, EPISODE, JOINT_STATE, SIM_ROBOT_NODE, Topic
 from rollout_monitor_nodes.player import Pacer
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rollout_monitor.sim.tabletop.takes import CameraFrame, JointSample, LiveTake
 
 SETTLE_S = 0.5
+FAREWELL_S = 5.0
 LATE_S = 0.25
 """A robot this late behind its own stamps is told of: the machine is too slow for real time."""
 
@@ -60,10 +61,11 @@ class SimRobotNode(Node):
         self._halt.set()
 
     def close(self) -> None:
-        """Wait for the thread."""
+        """Wait for the thread, and until everybody has the last marker: without its end an attempt gets no report."""
         self._halt.set()
         if self._thread.is_alive():
             self._thread.join()
+        destroy_publishers(self, [self._markers, self._joints, *self._cameras.values()], FAREWELL_S)
 
     # --- in the simulation's thread -----------------------------------------------------------------------------
 
