@@ -1,7 +1,8 @@
-"""Makes the bundled recordings in ``demo/``: three attempts of the simulated cell as rosbag2 folders (MCAP).
+"""Makes the bundled recordings in ``demo/``: three attempts at the simulated table as rosbag2 folders (MCAP).
 
-Needs the extra [sim]. The same command gives the same messages; the seeds are in no training set (those used for
-training are four-digit). They were picked among held-out seeds for showing their behaviour within eleven seconds.
+Needs the extra [sim]. The same command gives the same messages. The takes are of the plan ``test``, with seeds that no
+data set reaches: nothing of them is in training or in any figure. The seeds were picked for showing their behaviour
+plainly within eleven seconds.
 
     python scripts/make_demo_bags.py --out demo [--only lift_success]
 """
@@ -19,12 +20,14 @@ from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, Qo
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-from rollout_monitor.sim.cell import CameraFrame, JointSample, SimCell
-from rollout_monitor.sim.generate import encode_jpeg
+from rollout_monitor.images import encode_jpeg
+from rollout_monitor.sim.tabletop.plans import plan_takes
+from rollout_monitor.sim.tabletop.takes import CameraFrame, JointSample, LiveTake
 from rollout_monitor.store.messages import EPISODE, EPISODE_DEFINITION
 
 START_NS = 1_700_000_000 * 1_000_000_000
-JPEG_QUALITY = 80
+FRAME_RATE_HZ = 10.0
+JPEG_QUALITY = 85
 NAMESPACE = "/ur5e"
 FOREVER = QosTime(9223372036, 854775807)
 """RMW_DURATION_INFINITE: no deadline, no lifespan."""
@@ -41,24 +44,24 @@ class Demo:
 
 
 DEMOS = (
-    Demo("lift_success", "lift", "success", 900000),
-    Demo("lift_drop_recover", "lift", "drop_recover", 900001),
-    Demo("stack_stall", "stack_red_on_green", "stall", 900159),
+    Demo("lift_success", "lift:red", "success", 900057),
+    Demo("lift_drop_recover", "lift:red", "drop_recover", 900048),
+    Demo("stack_stall", "on:red:green", "stall", 900059),
 )
 
 
 class BagWriter:
-    """Writes the cell's samples as ROS messages into one bag."""
+    """Writes a take's samples as ROS messages into one bag."""
 
-    def __init__(self, writer: Writer, cell: SimCell) -> None:
+    def __init__(self, writer: Writer, take: LiveTake) -> None:
         self._store = get_typestore(Stores.ROS2_JAZZY)
         self._store.register(get_types_from_msg(EPISODE_DEFINITION, EPISODE))
         self._writer = writer
-        self._cell = cell
+        self._take = take
         self._types = self._store.types
         self._cameras = {
-            camera: self._connect(f"camera_{camera}/color/image_raw/compressed", "sensor_msgs/msg/CompressedImage")
-            for camera in cell.camera_names
+            view: self._connect(f"camera_{view}/color/image_raw/compressed", "sensor_msgs/msg/CompressedImage")
+            for view in take.views
         }
         self._joints = self._connect("joint_states", "sensor_msgs/msg/JointState")
         self._episode = self._connect("rollout/episode", EPISODE, latched=True)
@@ -90,18 +93,19 @@ class BagWriter:
     def frame(self, frame: CameraFrame) -> None:
         """One picture as JPEG."""
         data = np.frombuffer(encode_jpeg(frame.rgb, JPEG_QUALITY), dtype=np.uint8)
-        header = self._header(frame.stamp_ns, f"camera_{frame.camera}_color_optical_frame")
+        header = self._header(frame.stamp_ns, f"camera_{frame.view}_color_optical_frame")
         message = self._types["sensor_msgs/msg/CompressedImage"](header=header, format="jpeg", data=data)
-        self._write(self._cameras[frame.camera], frame.stamp_ns, message)
+        self._write(self._cameras[frame.view], frame.stamp_ns, message)
 
     def joints(self, sample: JointSample) -> None:
         """One joint sample."""
+        position, velocity, effort = (np.ascontiguousarray(row) for row in sample.values)
         message = self._types["sensor_msgs/msg/JointState"](
             header=self._header(sample.stamp_ns, "base_link"),
-            name=list(self._cell.joint_names),
-            position=sample.positions,
-            velocity=sample.velocities,
-            effort=sample.efforts,
+            name=self._take.joint_names,
+            position=position,
+            velocity=velocity,
+            effort=effort,
         )
         self._write(self._joints, sample.stamp_ns, message)
 
@@ -111,7 +115,7 @@ class BagWriter:
             header=self._header(stamp_ns),
             episode_id=episode,
             boundary=boundary,
-            task=self._cell.task_text if boundary == 0 else "",
+            task=self._take.spec.text if boundary == 0 else "",
             label=0,
             source="demo bag",
         )
@@ -124,16 +128,17 @@ def make(demo: Demo, out: Path) -> str:
     temporary = out / f".{demo.name}.tmp"
     for path in (temporary, folder):
         shutil.rmtree(path, ignore_errors=True)
-    cell = SimCell(demo.task, demo.mode, demo.seed)
+    (spec,) = plan_takes("test", 1, demo.seed, task=demo.task, mode=demo.mode, arm="ur5e")
+    take = LiveTake(spec, frame_rate_hz=FRAME_RATE_HZ)
     writer = Writer(temporary, version=9, storage_plugin=StoragePlugin.MCAP)
     writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
     # rosbag2 reads custom_data as a map: without an entry it would be written as null.
     writer.set_custom_data("seed", str(demo.seed))
     stamp = 0
     with writer:
-        bag = BagWriter(writer, cell)
+        bag = BagWriter(writer, take)
         bag.marker(0, demo.name, 0)
-        for sample in cell.run():
+        for sample in take.stream():
             stamp = sample.stamp_ns
             if isinstance(sample, CameraFrame):
                 bag.frame(sample)
@@ -143,7 +148,7 @@ def make(demo: Demo, out: Path) -> str:
     rename_storage(temporary, demo.name)
     temporary.rename(folder)
     size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-    return f"{folder}: {cell.task_text}, {demo.mode}, {stamp / 1e9:.2f} s, {cell.outcome}, {size:.1f} MB"
+    return f"{folder}: {spec.text}, {demo.mode}, {stamp / 1e9:.2f} s, {take.outcome}, {size:.1f} MB"
 
 
 def rename_storage(folder: Path, name: str) -> None:
