@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the extra [sim] (the simulated cell) into a virtual environment and checks that pictures can be drawn.
+# Installs the extra [sim] (the simulated table) into a virtual environment and checks that pictures can be drawn.
 #
 #     scripts/install_sim.sh [VENV]        default: .venv
 #
@@ -26,7 +26,7 @@ seen_numpy() {
 read -r version where own <<<"$(seen_numpy)" || true
 if [[ "${own:-True}" == False ]]; then
     echo "install_sim: numpy $version from outside $venv is visible ($where);" >&2
-    echo "    the simulated cell gets its own numpy >= 2 in $venv" >&2
+    echo "    the simulation gets its own numpy >= 2 in $venv" >&2
 fi
 
 # With MuJoCo 3.9 the gripper's linkage comes apart and nothing can be grasped, without any error.
@@ -40,7 +40,7 @@ read -r version where own <<<"$(seen_numpy)" || true
 if [[ "${own:-False}" == False ]]; then
     echo "install_sim: $python still imports numpy ${version:-?} from ${where:-nowhere} instead of its own:" >&2
     echo "    PYTHONPATH names the system's packages first, as after sourcing ROS 2. Run this in a shell without ROS;" >&2
-    echo "    start the cell inside ROS through scripts/ros_run, which puts the environment's packages first." >&2
+    echo "    start the simulation inside ROS through scripts/ros_run, which puts the environment's packages first." >&2
     exit 1
 fi
 
@@ -61,9 +61,10 @@ fi
 # A start that fails can give an empty picture without an error: look at one.
 MUJOCO_GL="${MUJOCO_GL:-egl}" PYOPENGL_PLATFORM="${MUJOCO_GL:-egl}" PYTHONPATH="$root/src${PYTHONPATH:+:$PYTHONPATH}" \
     "$python" - <<'EOF'
-from rollout_monitor.sim.cell import CameraFrame, SimCell
+from rollout_monitor.sim.tabletop.plans import plan_takes
+from rollout_monitor.sim.tabletop.takes import CameraFrame, LiveTake
 
-cell = SimCell("lift", "success", 0)
-frame = next(sample for sample in cell.run() if isinstance(sample, CameraFrame))
-print(f"install_sim: the cell runs; first picture: mean {frame.rgb.mean():.0f}, deviation {frame.rgb.std():.0f}")
+(spec,) = plan_takes("test", 1, task="lift:red", arm="ur5e")
+frame = next(sample for sample in LiveTake(spec).stream() if isinstance(sample, CameraFrame))
+print(f"install_sim: the table is set; first picture: mean {frame.rgb.mean():.0f}, deviation {frame.rgb.std():.0f}")
 EOF
