@@ -1,9 +1,9 @@
-"""`python -m rollout_monitor.train`: trains the embedded model; see `rollout_monitor.train.embedded`."""
+"""`python -m rollout_monitor.train`: trains the embedded model; see `rollout_monitor.train.pipeline`."""
 
 from __future__ import annotations
 
 import sys
 
-from rollout_monitor.train.embedded import main
+from rollout_monitor.train.pipeline import main
 
 sys.exit(main())

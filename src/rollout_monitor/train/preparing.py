@@ -41,7 +41,7 @@ def make_backbone(data: Path, rows: Sequence[TakeRow], work: Path, seed: int) ->
     Raises:
         RolloutMonitorError: the exported network differs from torch.
     """
-    from rollout_monitor.train.grid_backbone import FrozenBackbone, export_backbone, fit_projection  # noqa: PLC0415
+    from rollout_monitor.train.backbone import FrozenBackbone, export_backbone, fit_projection  # noqa: PLC0415
 
     path = work / "backbone.onnx"
     if path.is_file():
