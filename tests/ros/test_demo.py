@@ -1,4 +1,4 @@
-"""A bundled recording of the simulated cell through the real stack with the embedded model, live against offline."""
+"""A bundled recording of the simulated table through the real stack with the embedded model, live against offline."""
 
 from __future__ import annotations
 

@@ -9,17 +9,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rollout_monitor.errors import InputError
-
 _EXAMPLES = """Examples:
 
-  rollout-monitor sim generate --out data/sim2 --plan train --rollouts 4000 --jobs 2
+  rollout-monitor sim generate --out data/sim --plan train --rollouts 4000 --jobs 2
 
-  rollout-monitor sim generate --out data/sim2_test --plan unseen_arm --rollouts 100 --seed 0
+  rollout-monitor sim generate --out data/sim_test --plan unseen_arm --rollouts 100
 
   rollout-monitor sim generate --out data/drops --plan train --task on:red:green --mode drop --rollouts 5
-
-  rollout-monitor sim generate --out data/sim --rollouts 20 --seed 0
 """
 
 
@@ -33,30 +29,23 @@ def register(app: typer.Typer) -> None:
 def generate(
     out: Annotated[Path, typer.Option(help="folder of the data set; a run that was stopped goes on there")],
     rollouts: Annotated[int, typer.Option(min=1, help="how many")],
-    seed: Annotated[int, typer.Option(min=0, help="first seed; each rollout takes the next one")] = 0,
     plan: Annotated[
-        str | None,
+        str,
         typer.Option(
-            help="train, val, test, unseen_arm, unseen_camera, unseen_task_near, unseen_task_multistage or "
-            "unseen_both, see docs/simulation.md; without it: the three tasks of the live demo's cell, as one .npz each"
+            help="train, val, test, unseen_arm, unseen_camera, unseen_task_near, unseen_task_multistage, unseen_both "
+            "or a cell_..., see docs/simulation.md"
         ),
-    ] = None,
-    task: Annotated[str | None, typer.Option(help="only this task, as on:red:green; without --plan as lift")] = None,
+    ],
+    seed: Annotated[int, typer.Option(min=0, help="first seed; each rollout takes the next one")] = 0,
+    task: Annotated[str | None, typer.Option(help="only this task, as on:red:green")] = None,
     mode: Annotated[
         str | None, typer.Option(help="only this mode: success, miss, drop, drop_recover, stall, ...")
     ] = None,
     arm: Annotated[str | None, typer.Option(help="only this arm: ur5e, panda, iiwa, kinova3, sawyer, arx5")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="processes; one per free core")] = 1,
-    frame_rate: Annotated[
-        float | None, typer.Option(help="camera rate, Hz: 20 divided by a whole number; 5, without --plan 10")
-    ] = None,
+    frame_rate: Annotated[float, typer.Option(help="camera rate, Hz: 20 divided by a whole number")] = 5.0,
 ) -> None:
     """Make simulated rollouts: pictures, joint states, true progress and outcome. The same seed, the same rollout."""
-    if plan is None:
-        if arm is not None:
-            raise InputError("--arm needs --plan: the live demo's cell has a UR5e only")
-        _generate_cell(out, rollouts, seed, task, mode, jobs, frame_rate or 10.0)
-        return
     from rollout_monitor.sim.tabletop import files, plans  # noqa: PLC0415 - heavy
 
     specs = plans.plan_takes(plan, rollouts, seed, task=task, mode=mode, arm=arm)
@@ -70,25 +59,6 @@ def generate(
             f"{ready}/{len(specs)} {row.id}: {row.arms}, {row.task}, {row.mode}: {row.outcome}, {row.duration_s:.1f} s"
         )
 
-    rows = files.generate(out, specs, frame_rate_hz=frame_rate or 5.0, jobs=jobs, report=report)
+    rows = files.generate(out, specs, frame_rate_hz=frame_rate, jobs=jobs, report=report)
     outcomes = Counter(row.outcome for row in rows)
     console.print(f"{out / files.INDEX}: {outcomes['success']} successes, {outcomes['failure']} failures")
-
-
-def _generate_cell(
-    out: Path, rollouts: int, seed: int, task: str | None, mode: str | None, jobs: int, frame_rate: float
-) -> None:
-    from rollout_monitor.sim import generate as maker  # noqa: PLC0415 - heavy
-
-    plans = maker.plan_rollouts(rollouts, seed, task, mode)
-    console = Console()
-    ready = 0
-
-    def report(meta: maker.RolloutMeta) -> None:
-        nonlocal ready
-        ready += 1
-        console.print(f"{ready}/{len(plans)} {meta.id}: {meta.outcome}, {meta.duration_s:.1f} s", highlight=False)
-
-    metas = maker.generate(out, plans, frame_rate_hz=frame_rate, jobs=jobs, report=report)
-    outcomes = Counter(meta.outcome for meta in metas)
-    console.print(f"{out / maker.INDEX}: {outcomes['success']} successes, {outcomes['failure']} failures")
