@@ -32,6 +32,7 @@ def qualify(
     work: Annotated[Path, typer.Option(help="folder for features")] = Path("data/train"),
     out: Annotated[Path | None, typer.Option(help="folder for the table, as Markdown and JSON")] = None,
     cells: Annotated[bool, typer.Option(help="the columns with adaptation too; they take most of the time")] = True,
+    card: Annotated[bool, typer.Option("--card", help="write MODEL_CARD.md into the model's folder")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="processes; one per free core")] = 1,
 ) -> None:
     """Print direction, progress and outcome figures with 95 % intervals, zero-shot and adapted.
@@ -41,7 +42,8 @@ def qualify(
     if suite != "sim":
         raise InputError(f"unknown suite {suite!r}; known suites: sim")
     try:
-        from rollout_monitor.train import qualifying  # noqa: PLC0415 - torch
+        from rollout_monitor.train import card as cards  # noqa: PLC0415 - torch
+        from rollout_monitor.train import qualifying  # noqa: PLC0415
         from rollout_monitor.train.adapting import AdaptRecipe  # noqa: PLC0415
         from rollout_monitor.train.exporting import load_network  # noqa: PLC0415
     except ImportError as error:
@@ -66,3 +68,5 @@ def qualify(
         about = {"model": description["name"], "files": description["files"], "columns": [asdict(c) for c in columns]}
         (out / "qualification.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         console.print(f"written: {out}")
+    if card:
+        console.print(f"written: {cards.write_card(folder, description, columns)}")
