@@ -41,33 +41,33 @@ def write_card(folder: Path, description: dict[str, Any], columns: Sequence[Colu
 
 
 _ADAPTED = """
-In the columns "{takes} takes" the model was adapted to each cell as [docs/adaptation.md](../../docs/adaptation.md) tells:
-takes 0 to {takes_less} with their marks alone, measured on the cell's later takes.
+In the columns "{takes} takes" the model was adapted to each cell ([docs/adaptation.md](../../docs/adaptation.md)): to its
+takes 0 to {takes_less} and their marks alone. It was measured on the cell's later takes.
 """.replace("{takes_less}", str(ADAPT_TAKES - 1))
 
 _CARD = """# Embedded progress model, {name}
 
-A small network that watches a robot at a table and says, five times a second on one CPU core, how far its task is (0..1,
-with a 90 % interval), how likely it is that the task is done now, whether progress is rising, flat or falling, and how
-many goals of the task are done. This page is written by `rollout-monitor qualify --card` from what it measured.
+A small network that watches a robot at a table and says, five times a second on one CPU core, how far its task is
+(0..1, with a 90 % interval), how likely it is that the task is done now, whether progress is rising, flat or falling,
+and how many goals of the task are done. This page is written by `rollout-monitor qualify --card` from what it measured.
 
 ## What it is
 
 - The first eleven blocks of EfficientNet-Lite0, frozen (224 x 224, whole frame), on a first camera and, where there is
   one, a wrist camera: a 14 x 14 grid of middle features and colours.
-- A reader of the task's words ({words} words; others are reported when an attempt begins) that takes the instruction
-  apart into up to three goals. For each goal the pictures are searched for its object and its target.
-- What a moment shows of each goal is put into eight details (held, in place, blocked, distances); a GRU of {state} units
-  remembers them and answers. Joint states help where the arm is one of: {arms}.
+- A reader of the task's words ({words} words; others are reported when an attempt begins) that takes the
+  instruction apart into up to three goals. For each goal the pictures are searched for its object and its target.
+- What a moment shows of each goal is put into eight details (held, in place, blocked, distances); a GRU of {state}
+  units remembers them and answers. Joint states help where the arm is one of: {arms}.
 - Progress is a distribution over 50 bins: the median is the estimate, the 5 % and 95 % quantiles the interval.
   Temperature {temperature:.2f}, set on the validation takes.
 - {mb:.1f} MB in all, hashes in `model.json`. Exported and trained network differ by at most {export_difference:.1e}.
 
 ## Data
 
-{takes} simulated takes ([docs/simulation.md](../../docs/simulation.md), plan `train`, seeds from 0) and {validation} for
-calibration (plan `val`). Seeing was taught in {glance} steps on single moments, remembering in {memory} steps on sequences
-with other speeds, pauses, rewinds and cuts, under the take's own and other instructions, seed {seed}
+{takes} simulated takes ([docs/simulation.md](../../docs/simulation.md), plan `train`, seeds from 0) and {validation}
+for calibration (plan `val`). Seeing was taught in {glance} steps on single moments, remembering in {memory} steps on
+sequences with other speeds, pauses, rewinds and cuts, under the take's own and other instructions, seed {seed}
 (`make train-embedded`).
 
 ## Measured
