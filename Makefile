@@ -7,7 +7,7 @@
 PYTHON ?= python3
 DISTRO ?=
 ARGS ?=
-TAKES ?= 2000
+TAKES ?= 840
 
 SHELL := /bin/bash
 RUN := DISTRO=$(DISTRO) scripts/ros_run
@@ -54,7 +54,7 @@ train-embedded: setup ## simulate takes, train the embedded model on them, expor
 	@$(RUN) sh -c 'scripts/install_sim.sh "$$VIRTUAL_ENV"'
 	@$(RUN) python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[train]'
 	@$(RUN) rollout-monitor sim generate --out data/sim --plan train --rollouts $(TAKES) --jobs 2
-	@$(RUN) rollout-monitor sim generate --out data/sim --plan val --rollouts 60 --jobs 2
+	@$(RUN) rollout-monitor sim generate --out data/sim --plan val --rollouts 40 --jobs 2
 	@$(RUN) python -m rollout_monitor.train --data data/sim --work data/train --out models/embedded --takes $(TAKES) --jobs 2 $(ARGS)
 
 clean: ## remove what setup built, recordings and reports stay

@@ -41,8 +41,8 @@ def write_card(folder: Path, description: dict[str, Any], columns: Sequence[Colu
 
 
 _ADAPTED = """
-In the columns "{takes} takes" the model was adapted to each cell ([docs/adaptation.md](../../docs/adaptation.md)): to its
-takes 0 to {takes_less} and their marks alone. It was measured on the cell's later takes.
+In the columns "{takes} takes" the model was adapted to each cell ([docs/adaptation.md](../../docs/adaptation.md)): to
+its takes 0 to {takes_less} and their marks alone. It was measured on the cell's later takes.
 """.replace("{takes_less}", str(ADAPT_TAKES - 1))
 
 _CARD = """# Embedded progress model, {name}

@@ -53,10 +53,10 @@ class Recipe:
         seed: of everything drawn.
     """
 
-    takes: int = 2000
-    fresh: int = 300
-    glance: FitSettings = field(default_factory=lambda: FitSettings(GLANCE, 10000, 64, 4, 2e-3))
-    memory: FitSettings = field(default_factory=lambda: FitSettings(MEMORY, 4000, 48, 44, 1.5e-3))
+    takes: int = 840
+    fresh: int = 0
+    glance: FitSettings = field(default_factory=lambda: FitSettings(GLANCE, 4200, 64, 4, 2e-3))
+    memory: FitSettings = field(default_factory=lambda: FitSettings(MEMORY, 2500, 48, 44, 1.5e-3))
     mix: Mix = field(default_factory=Mix)
     seed: int = 0
 
