@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12   interpreter to build the environment from (3.10 to 3.13)
 #   DISTRO=kilted       ROS 2 wheels to use (jazzy is the default); a sourced installation is used as it is
-#   TAKES=2000          training takes of `make train-embedded`
+#   TAKES=840           training takes of `make train-embedded`
 
 PYTHON ?= python3
 DISTRO ?=

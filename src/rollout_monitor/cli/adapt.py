@@ -92,6 +92,7 @@ def adapt(
             lambda done: bar.update(reading, completed=done),
         )
         adapting.check_takes(mine)
+        mine = adapting.label_takes(network, vocabulary, mine)
         learning = bar.add_task("learning", total=recipe.folds + 1)
         before = adapting.held_out([network] * len(mine), vocabulary, mine)
         after, fitted = adapting.cross_validate(

@@ -11,7 +11,7 @@ import copy
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from rollout_monitor.judges.bootstrap import Figure, bootstrap
 from rollout_monitor.judges.measures import Answers
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.train.batches import Mix, Source
-from rollout_monitor.train.cell_takes import CellTake
+from rollout_monitor.train.cell_takes import CellTake, corrected, curve_by_time
 from rollout_monitor.train.fitting import WHOLE, FitSettings, fit
 from rollout_monitor.train.measuring import answers_of, run_on
 from rollout_monitor.train.network import Network
@@ -43,7 +43,7 @@ class AdaptRecipe:
         folds: of the cross-validation.
     """
 
-    fit: FitSettings = field(default_factory=lambda: FitSettings(WHOLE, 250, 12, 32, 1e-3, weight_decay=0.01))
+    fit: FitSettings = field(default_factory=lambda: FitSettings(WHOLE, 150, 12, 32, 1e-3, weight_decay=0.01))
     mix: Mix = field(default_factory=lambda: Mix(other_task=0.2, plain=0.3, no_wrist=0.1, no_front=0.0, no_joints=0.3))
     replay: float = 0.5
     folds: int = 4
@@ -93,6 +93,11 @@ def adapt_network(
     return network
 
 
+def label_takes(network: Network, vocabulary: Vocabulary, takes: Sequence[CellTake]) -> list[CellTake]:
+    """Takes with progress as far as it can be known: what the network sees, bent to the marks, see `corrected`."""
+    return [replace(take, curve=corrected(watch(network, vocabulary, take).value, take.success)) for take in takes]
+
+
 def watch(
     network: Network, vocabulary: Vocabulary, take: CellTake, path: npt.NDArray[np.int64] | None = None
 ) -> Answers:
@@ -109,7 +114,8 @@ def watch(
     view = take.draw(np.random.default_rng(0), Mix(other_task=0.0), vocabulary)
     present = np.array([1.0, float(take.has_wrist), float(take.has_joints)], dtype=np.float32)
     said = run_on(network, view.views(frames), take.joints[frames], present, words)
-    return answers_of(said, take.id, take.curve[frames], succeeded=take.success)
+    by_time = curve_by_time(take.frames, take.success)
+    return answers_of(said, take.id, by_time[frames], succeeded=take.success)
 
 
 def folds_of(takes: Sequence[CellTake], folds: int) -> list[list[int]]:

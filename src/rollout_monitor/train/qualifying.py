@@ -18,7 +18,7 @@ from rollout_monitor.judges.bootstrap import Figure, Measure, bootstrap
 from rollout_monitor.judges.measures import Answers
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.sim.tabletop.files import TAKES, read_index
-from rollout_monitor.train.adapting import AdaptRecipe, cross_validate
+from rollout_monitor.train.adapting import AdaptRecipe, cross_validate, label_takes
 from rollout_monitor.train.batches import Source
 from rollout_monitor.train.cell_takes import CellTake, curve_by_time
 from rollout_monitor.train.examples import Example
@@ -174,7 +174,7 @@ def adapt_to(
     suite: Suite, mine: Sequence[Example], recipe: AdaptRecipe, replay: Sequence[Source]
 ) -> tuple[Network, float]:
     """What `rollout-monitor adapt` does with a user's takes: pictures, joints and marks, no truth."""
-    takes = [as_cell_take(example) for example in mine]
+    takes = label_takes(suite.network, suite.vocabulary, [as_cell_take(example) for example in mine])
     seen, network = cross_validate(suite.network, suite.vocabulary, takes, recipe, replay, jobs=suite.jobs)
     return network, calibrate(seen.forward, RATE_HZ).values["outcome.progress_threshold"]
 
