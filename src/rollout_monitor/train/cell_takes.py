@@ -1,8 +1,8 @@
 """A user's takes as training sources: pictures, joints and one mark, success or failure.
 
 Nobody knows their true progress. What the network itself sees is taken and bent to the mark (`corrected`); where it
-does not know the task, a success is taken to have gone evenly. Both outcomes are played back with rewinds like simulated
-takes. Under an instruction of another task nothing is known but that it was not done.
+does not know the task, a success is taken to have gone evenly. Both outcomes are played back with rewinds like
+simulated takes. Under an instruction of another task nothing is known but that it was not done.
 """
 
 from __future__ import annotations
