@@ -28,12 +28,10 @@ def test_it_lists_cards_and_hashes(app: typer.Typer, root: Path) -> None:
     rows = {row["model"]: row for row in json.loads(result.output)}
     assert {"embedded", "recorded"} <= set(rows)
     folder = root / "models" / "embedded"
-    assert rows["embedded"]["files"] == {
-        p.name: sha256_of(p) for p in folder.iterdir() if p.suffix in (".onnx", ".npz")
-    }
+    assert rows["embedded"]["files"] == {p.name: sha256_of(p) for p in sorted(folder.glob("*.onnx"))}
     assert rows["embedded"]["card"]["rate_hz"] == 5.0
     printed = CliRunner().invoke(app, ["models"]).output
-    assert rows["embedded"]["card"]["name"] in printed and "recorded" in printed
+    assert "embedded-1" in printed and "recorded" in printed
 
 
 def test_a_missing_file_is_told(app: typer.Typer, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

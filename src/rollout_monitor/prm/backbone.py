@@ -58,10 +58,20 @@ def open_session(path: Path, threads: int) -> Any:
 
 
 class Backbone:
-    """The frozen network: features of a picture as a grid of cells."""
+    """The frozen network. Outputs per picture: ``pooled`` (1280,) and ``grid`` (channels, 14, 14)."""
 
     def __init__(self, path: Path, threads: int = 1) -> None:
         self._session = open_session(path, threads)
+
+    def features(self, pictures: Sequence[RgbImage]) -> tuple[FloatArray, FloatArray]:
+        """Features of pictures of any size.
+
+        Returns:
+            pooled (n, 1280) and grid (n, channels, 14, 14), float32.
+        """
+        batch = np.stack([prepare(picture) for picture in pictures])
+        pooled, grid = self._session.run(["pooled", "grid"], {"pictures": batch})
+        return pooled, grid
 
     def grid(self, pictures: Sequence[RgbImage]) -> FloatArray:
         """Features of pictures of any size: (n, `CHANNELS`, `CELLS`, `CELLS`), float32.

@@ -5,7 +5,7 @@ Runs on onnxruntime on the CPU; how it was made and how good it is stands in ``m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ import numpy.typing as npt
 from rollout_monitor.errors import InputError, ModelError
 from rollout_monitor.frames import FrameSet, JointSample, RgbImage
 from rollout_monitor.prm.files import hash_of_hashes, models_folder, read_description
-from rollout_monitor.prm.network import Network, Said, Step, empty_step
+from rollout_monitor.prm.network import GridNetwork, Network, Said, Step, empty_step
+from rollout_monitor.prm.network_pooled import PooledNetwork
 from rollout_monitor.prm.protocol import ModelCard, Observation, ResetNotes, Style
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.records import Direction
@@ -28,8 +29,8 @@ TAIL = 0.05
 NAMES_SHOWN = 4
 """So many joint names are spelled out in a reason."""
 
-FORMAT = 2
-"""Of the files and what goes in and out of them, as ``model.json`` says."""
+NETWORKS: dict[int, Callable[[Path, Mapping[str, Any], int], Network]] = {1: PooledNetwork, 2: GridNetwork}
+"""By the ``format`` in ``model.json``; the first had no such field."""
 
 
 class EmbeddedModel:
@@ -40,21 +41,17 @@ class EmbeddedModel:
         threads: onnxruntime threads within an operator.
 
     Raises:
-        ModelError: a file is missing, damaged, of another format or cannot be loaded.
+        ModelError: a file is missing, damaged or cannot be loaded.
     """
 
     def __init__(self, folder: Path | str | None = None, threads: int = 1) -> None:
         self.folder = Path(folder) if folder is not None else models_folder() / "embedded"
         description = read_description(self.folder)
         self.files: dict[str, str] = dict(description["files"])
-        if (found := description.get("format")) != FORMAT:
-            raise ModelError(
-                f"{self.folder / 'model.json'} describes a model of format {found}, which this version does not read: "
-                f"it needs one of format {FORMAT}; restore the models folder"
-            )
         try:
             self._vocabulary = Vocabulary(tuple(description["vocabulary"]))
-            self.network = Network(self.folder, description, threads)
+            kind = NETWORKS[description.get("format", 1)]
+            self.network: Network = kind(self.folder, description, threads)
             self._card = _card(description, joints=bool(self.network.joints))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"{self.folder / 'model.json'} lacks or garbles {error}; restore it") from error
@@ -100,10 +97,10 @@ class EmbeddedModel:
         """
         if self._task is None:
             raise ModelError("the embedded model was not reset: it does not know the task")
-        step = empty_step(1)
+        step = empty_step(self.network, 1)
         for view, picture in enumerate(choose_views(frames.images)):
             if picture is not None:
-                step.show(0, view, self.network.see([picture])[0])
+                step.show(0, view, self.network.see([picture]))
         reason = self._feel(step, frames.joints)
         said = self.network.step(step, self._task, self._state)
         answer = observation(said, 0, reason)
@@ -140,7 +137,7 @@ def observation(said: Said, row: int, reason: str = "") -> Observation:
         upper=upper,
         success_probability=float(np.clip(said.success[row], 0.0, 1.0)),
         direction=DIRECTIONS[int(np.argmax(said.direction[row]))],
-        subtask=int(np.argmax(said.subtask[row])),
+        subtask=None if said.subtask is None else int(np.argmax(said.subtask[row])),
         reason=reason,
     )
 

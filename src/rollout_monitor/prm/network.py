@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,21 +23,24 @@ VIEWS = 2
 """The primary camera and the wrist."""
 
 FloatArray = npt.NDArray[np.float32]
+Features = tuple[FloatArray, ...]
+"""Features of n pictures: arrays of shape (n, ...)."""
 
 
 class Step(NamedTuple):
     """What n rollouts show now."""
 
-    grid: FloatArray
-    """Features of both views, (n, 2, `CHANNELS`, `CELLS`, `CELLS`); zeros where a view is not there."""
+    views: Features
+    """Arrays of shape (n, 2, ...); zeros where a view is not there."""
     present: FloatArray
     """(n, 3): whether the primary view, the wrist view and the joints are there, 1 or 0."""
     joints: FloatArray
     """(n, 32), see `posture`; zeros where they are not there."""
 
-    def show(self, row: int, view: int, features: FloatArray) -> None:
-        """Put the features of a picture, shape (`CHANNELS`, `CELLS`, `CELLS`), in the place of a rollout's view."""
-        self.grid[row, view] = features
+    def show(self, row: int, view: int, features: Features, picture: int = 0) -> None:
+        """Put the features of a picture in the place of a rollout's view."""
+        for whole, part in zip(self.views, features, strict=True):
+            whole[row, view] = part[picture]
         self.present[row, view] = 1.0
 
     def feel(self, row: int, joints: FloatArray) -> None:
@@ -55,16 +58,41 @@ class Said(NamedTuple):
     """Probability that the task is done, shape (n,)."""
     direction: FloatArray
     """Probabilities of falling, flat, rising, shape (n, 3)."""
-    subtask: FloatArray
-    """Probabilities of how many goals are done, shape (n, subtasks)."""
+    subtask: FloatArray | None
+    """Probabilities of how many goals are done, shape (n, subtasks); None where the network does not say."""
     state: FloatArray
     """The state to give with the next step, shape (n, state)."""
 
 
-def empty_step(rollouts: int) -> Step:
+class Network(Protocol):
+    """What `EmbeddedModel` needs. Safe to be called from several threads: it holds no state."""
+
+    state_size: int
+    view_shapes: tuple[tuple[int, ...], ...]
+    """Shape of each array of features of one picture."""
+    joints: JointOrders
+
+    def task(self, words: npt.NDArray[np.int64]) -> FloatArray:
+        """Word ids, shape (words,), to the task's vector, shape (1, task)."""
+        ...
+
+    def see(self, pictures: Sequence[RgbImage]) -> Features:
+        """Features of pictures of any size."""
+        ...
+
+    def step(self, step: Step, task: FloatArray, state: FloatArray) -> Said:
+        """One step of n rollouts with a task (n, task) and a state (n, state) each.
+
+        Raises:
+            ModelError: the network failed.
+        """
+        ...
+
+
+def empty_step(network: Network, rollouts: int) -> Step:
     """A step of n rollouts that shows nothing yet."""
     return Step(
-        np.zeros((rollouts, VIEWS, CHANNELS, CELLS, CELLS), dtype=np.float32),
+        tuple(np.zeros((rollouts, VIEWS, *shape), dtype=np.float32) for shape in network.view_shapes),
         np.zeros((rollouts, VIEWS + 1), dtype=np.float32),
         np.zeros((rollouts, FEATURES), dtype=np.float32),
     )
@@ -82,10 +110,8 @@ def run(session: Any, outputs: list[str], inputs: dict[str, Any]) -> list[FloatA
         raise ModelError(f"the embedded model failed: {error}") from error
 
 
-class Network:
-    """An embedded model's files; it sees each view as a grid of cells.
-
-    Safe to be called from several threads: it holds no state.
+class GridNetwork:
+    """Models of format 2, which see each view as a grid of cells.
 
     Args:
         folder: with the files.
@@ -97,6 +123,8 @@ class Network:
         KeyError, TypeError, ValueError: the description lacks something.
     """
 
+    view_shapes: tuple[tuple[int, ...], ...] = ((CHANNELS, CELLS, CELLS),)
+
     def __init__(self, folder: Path, description: Mapping[str, Any], threads: int) -> None:
         self.state_size = int(description["state_size"])
         self.joints = JointOrders(description["joint_orders"])
@@ -105,18 +133,14 @@ class Network:
         self._head = open_session(folder / "head.onnx", threads)
 
     def task(self, words: npt.NDArray[np.int64]) -> FloatArray:
-        """Word ids, shape (words,), to the task's vector, shape (1, task)."""
+        """See `Network`."""
         return run(self._text, ["task"], {"words": words[None]})[0]
 
-    def see(self, pictures: Sequence[RgbImage]) -> FloatArray:
-        """Features of n pictures of any size, shape (n, `CHANNELS`, `CELLS`, `CELLS`)."""
-        return self._backbone.grid(pictures)
+    def see(self, pictures: Sequence[RgbImage]) -> Features:
+        """See `Network`."""
+        return (self._backbone.grid(pictures),)
 
     def step(self, step: Step, task: FloatArray, state: FloatArray) -> Said:
-        """One step of n rollouts with a task (n, task) and a state (n, state) each.
-
-        Raises:
-            ModelError: the network failed.
-        """
-        inputs = {"grid": step.grid, "present": step.present, "joints": step.joints, "task": task, "state": state}
+        """See `Network`."""
+        inputs = {"grid": step.views[0], "present": step.present, "joints": step.joints, "task": task, "state": state}
         return Said(*run(self._head, ["progress", "success", "direction", "subtask", "next_state"], inputs))

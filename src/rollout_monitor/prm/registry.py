@@ -33,7 +33,7 @@ def _recorded(**options: Any) -> ProgressModel:
 _FACTORIES: dict[str, Factory] = {"embedded": _embedded, "recorded": _recorded}
 
 DESCRIPTIONS: dict[str, str] = {
-    "embedded": "small network trained at a simulated table; CPU, no torch; option path=FOLDER",
+    "embedded": "small network trained on the simulated cell; CPU, no torch; option path=FOLDER",
     "recorded": "plays back a recorded curve; option path=FILE",
 }
 """One line on each built-in model."""

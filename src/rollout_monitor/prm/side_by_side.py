@@ -84,10 +84,10 @@ def _step(
     model: EmbeddedModel, vector: FloatArray, shown: list[tuple[_Lane[Key], int, RgbImage]]
 ) -> Iterator[Scored[Key]]:
     count = len(shown)
-    step = empty_step(count)
+    step = empty_step(model.network, count)
     for row, (_, _, picture) in enumerate(shown):
         choose_views({"primary": picture})  # refuses what is no picture
-        step.show(row, 0, model.network.see([picture])[0])
+        step.show(row, 0, model.network.see([picture]))
     state = np.stack([lane.state for lane, _, _ in shown])
     said = model.network.step(step, np.repeat(vector, count, axis=0), state)
     for row, (lane, stamp_ns, _) in enumerate(shown):
