@@ -233,7 +233,7 @@ def test_recorded_demo(root: Path) -> None:
     assert [take.id for take in takes] == ["lift_drop_recover", "lift_success", "stack_stall"]
     assert {take.cameras for take in takes} == {("front", "wrist")}
     assert [take.task for take in takes][::2] == ["lift the red cube", "stack the red cube on the green cube"]
-    assert [len(list(take.frames(1.0))) for take in takes] == [10, 6, 11]
+    assert [len(list(take.frames(1.0))) for take in takes] == [10, 7, 11]
 
 
 def test_public_bags_without_pictures(public_data: Path) -> None:
