@@ -50,12 +50,12 @@ config: setup ## write config/monitor.yaml and docs/nodes again from the nodes' 
 	@$(RUN) python scripts/write_config.py
 	@$(RUN) python scripts/generate_node_docs.py
 
-train-embedded: setup ## simulate takes, train the embedded model on them, export it (extras [sim], [train]; hours)
+train-embedded: setup ## simulate takes, train models/table on them, export it (extras [sim], [train]; hours)
 	@$(RUN) sh -c 'scripts/install_sim.sh "$$VIRTUAL_ENV"'
 	@$(RUN) python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[train]'
 	@$(RUN) rollout-monitor sim generate --out data/sim --plan train --rollouts $(TAKES) --jobs 2
 	@$(RUN) rollout-monitor sim generate --out data/sim --plan val --rollouts 40 --jobs 2
-	@$(RUN) python -m rollout_monitor.train --data data/sim --work data/train --out models/embedded --takes $(TAKES) --jobs 2 $(ARGS)
+	@$(RUN) python -m rollout_monitor.train --data data/sim --work data/train --out models/table --takes $(TAKES) --jobs 2 $(ARGS)
 
 clean: ## remove what setup built, recordings and reports stay
 	rm -rf .venv .venv-* .venv*.lock ros2_ws/build ros2_ws/install ros2_ws/log .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""`rollout-monitor adapt`: fits the embedded model to a user's own cell from a handful of his takes."""
+"""`rollout-monitor adapt`: fits a model to a user's own cell from a handful of his takes."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def adapt(
     task: Annotated[str, typer.Option(help="the instruction, in the words that the monitor will be given")],
     labels: Annotated[Path | None, typer.Option(help="CSV take,success; goes before what the takes say")] = None,
     cameras: Annotated[str | None, typer.Option(help="cameras to use, the primary first, separated by commas")] = None,
-    base: Annotated[Path | None, typer.Option(help="folder of the model to start from; the embedded one")] = None,
+    base: Annotated[Path | None, typer.Option(help="folder of the model to start from; models/table")] = None,
     out: Annotated[Path | None, typer.Option(help="where versions go; models/adapted/<task>")] = None,
     hdf5_rate: Annotated[float | None, typer.Option(help="rows per second of HDF5 files that do not say it")] = None,
     leave_out: Annotated[bool, typer.Option(help="leave takes out that cannot be used, instead of stopping")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="processes; one per free core")] = 2,
 ) -> None:
-    """Fit the embedded model to your own cell: 10 to 30 takes, each marked as success or failure.
+    """Fit a model to your own cell: 10 to 30 takes, each marked as success or failure.
 
     Prints figures on takes held out in turn, beside those of the model as it is, and writes a new version of the model
     with calibrated thresholds. Needs the extra [train].
@@ -63,7 +63,7 @@ def adapt(
     from rollout_monitor.store.takes import open_takes  # noqa: PLC0415
 
     console = Console(emoji=False, markup=False, highlight=False, soft_wrap=True)
-    folder = base or models_folder() / "embedded"
+    folder = base or models_folder() / "table"
     network, vocabulary, description = exporting.load_network(folder)
     unknown = vocabulary.encode(task)[1]
     if unknown:

@@ -52,7 +52,7 @@ class Attempt:
 ATTEMPTS = (
     Attempt("lift_success", "lift:red", "success", 900057, "a lift that goes well", "success"),
     Attempt(
-        "lift_drop_recover", "lift:red", "drop_recover", 900048, "the cube is dropped and picked up again", "success"
+        "lift_drop_recover", "lift:red", "drop_recover", 900057, "the cube is dropped and picked up again", "success"
     ),
     Attempt("stack_stall", "on:red:green", "stall", 900059, "the arm freezes in mid-task", "failure"),
 )
@@ -86,7 +86,7 @@ def demo(
 
 def _play(bags: Path, folder: Path, live: bool, log: IO[str]) -> list[EpisodeReport]:
     up = [sys.executable, "-m", "rollout_monitor", "up", "--namespace", NAMESPACE, "--episodes", str(folder)]
-    up += ["--params-file", str(bags / "params.yaml")]
+    up += ["--params-file", str(bags / ("live.yaml" if live else "params.yaml"))]
     for camera in CAMERAS:
         up += ["--camera", camera]
     watch = [*_node("watch"), "-p", f"reports:={len(ATTEMPTS)}"]

@@ -16,7 +16,7 @@ _EXAMPLES = """Examples:
 
   rollout-monitor qualify --suite sim --data data/sim
 
-  rollout-monitor qualify --suite sim --data data/sim --model models/embedded --out qualification --jobs 2
+  rollout-monitor qualify --suite sim --data data/sim --model models/table --out qualification --jobs 2
 """
 
 
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def qualify(
     data: Annotated[Path, typer.Option(help="takes of `sim generate` with the plans of docs/simulation.md")],
     suite: Annotated[str, typer.Option(help="sim: simulated takes with known truth")] = "sim",
-    model: Annotated[Path | None, typer.Option(help="folder of an embedded model; the shipped one")] = None,
+    model: Annotated[Path | None, typer.Option(help="folder of a model; models/table")] = None,
     work: Annotated[Path, typer.Option(help="folder for features")] = Path("data/train"),
     out: Annotated[Path | None, typer.Option(help="folder for the table, as Markdown and JSON")] = None,
     cells: Annotated[bool, typer.Option(help="the columns with adaptation too; they take most of the time")] = True,
@@ -54,7 +54,7 @@ def qualify(
 
     torch.set_num_threads(1)
     console = Console(emoji=False, markup=False, highlight=False, soft_wrap=True)
-    folder = model or models_folder() / "embedded"
+    folder = model or models_folder() / "table"
     network, vocabulary, description = load_network(folder)
     ready = qualifying.Suite(network, vocabulary, folder / "backbone.onnx", data, work, jobs)
     columns = qualifying.open_columns(ready, console.print)

@@ -87,6 +87,7 @@ The success probability {decides} the outcome (right on {validation_accuracy:.0%
   it does on public ones is in [docs/model.md](../../docs/model.md).
 - It knows the objects and the wordings of that table. Words it never saw are read as unknown ones.
 - Progress is defined by the table's goals ([docs/simulation.md](../../docs/simulation.md)); it is no estimate of time.
+- How long it was trained was settled after the test figures of a shorter training had been seen once.
 - Takes of one table come from one generator: seeds, arms, cameras and tasks are new, the drawing of the world is not.
 
 ## Licences

@@ -1,6 +1,6 @@
-"""Trains and exports the embedded progress model: one command, one seed, resumable at every stage.
+"""Trains and exports the progress model of the simulated table: one command, one seed, resumable at every stage.
 
-    python -m rollout_monitor.train --data data/sim --work data/train --out models/embedded
+    python -m rollout_monitor.train --data data/sim --work data/train --out models/table
 
 Stages: backbone with its projection, features of every frame (cached), seeing, remembering, interval calibration on the
 validation takes, export and comparison with torch. `rollout-monitor qualify` measures it afterwards.
@@ -33,7 +33,7 @@ from rollout_monitor.train.network import Network, Size
 from rollout_monitor.train.preparing import cache_features, make_backbone
 from rollout_monitor.train.remembering import ToldTake, tell_all
 
-NAME = "embedded-2"
+NAME = "table-1"
 RATE_HZ = 5.0
 MEMORY_MB = 200.0
 COVERAGE = 0.90
@@ -222,12 +222,12 @@ def _steps(tell: Callable[[str], None], what: str, total: int) -> Callable[[int,
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 0 fine, 1 the export failed, 2 bad input."""
     default = Recipe()
-    parser = argparse.ArgumentParser(description="Train and export the embedded progress model.")
+    parser = argparse.ArgumentParser(description="Train and export the progress model of the simulated table.")
     parser.add_argument(
         "--data", type=Path, default=Path("data/sim"), help="data set of `rollout-monitor sim generate`"
     )
     parser.add_argument("--work", type=Path, default=Path("data/train"), help="cached features and checkpoints")
-    parser.add_argument("--out", type=Path, default=Path("models/embedded"), help="where the model's files go")
+    parser.add_argument("--out", type=Path, default=Path("models/table"), help="where the model's files go")
     parser.add_argument("--takes", type=int, default=default.takes, help="training takes")
     parser.add_argument("--fresh", type=int, default=default.fresh, help="of them kept from seeing")
     parser.add_argument("--glance-steps", type=int, default=default.glance.steps)
