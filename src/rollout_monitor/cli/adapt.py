@@ -23,8 +23,6 @@ _EXAMPLES = """Examples:
   rollout-monitor adapt --episodes takes --task "put the can in the bin"
 
   rollout-monitor adapt --episodes dataset --task "fold the towel" --labels marks.csv --cameras top,wrist
-
-  rollout-monitor up --set prm_node.model.path=models/adapted/put_the_can_in_the_bin/v1
 """
 CALIBRATION, NOTES = "calibration.json", "ADAPTED.md"
 
@@ -139,7 +137,7 @@ def adapt(
     for note in notes:
         console.print(f"note: {note}")
     console.print(f"written: {version}")
-    console.print(f"use it: prm_node model.path {version}, monitor_node calibration {version / CALIBRATION}")
+    console.print(f"use it: prm_node model_path {version}, monitor_node calibration {version / CALIBRATION}")
 
 
 def _bar(console: Console) -> Progress:
