@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from rollout_monitor.prm.backbone import CELLS, CHANNELS
-from rollout_monitor.train.labels import DETAILS, FLAGS, GOALS, KINDS, PLACES, THINGS
+from rollout_monitor.train.labels import DETAILS, FLAGS, GOALS, KINDS, THINGS
 
 BINS = 50
 DIRECTIONS = 3
@@ -133,7 +133,7 @@ class Cells(nn.Module):  # type: ignore[misc]
 class ViewReader(nn.Module):  # type: ignore[misc]
     """Reads one view for each goal: (n, channels, 14, 14) and (n, 3, goal) to (n, 3, view).
 
-    Beside it comes how well each cell matches each query that is taught, (n, `PLACES`, 196): object and target of each
+    Beside it comes how well each cell matches each query that is taught, (n, 7, 196): object and target of each
     goal, then the tool.
     """
 
@@ -288,6 +288,3 @@ class Network(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.text = TextEncoder(vocabulary, size)
         self.head = Head(size)
-
-
-__all__ = ["BINS", "PLACES", "Answer", "Head", "Network", "Parsed", "Size", "TextEncoder"]
