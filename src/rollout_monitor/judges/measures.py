@@ -58,9 +58,6 @@ class Answers:
 MAE: Measure[Answers] = Measure(lambda a: np.abs(a.value - a.truth).mean(), mean)
 """Mean absolute error of progress, over rollouts of equal weight."""
 
-INTERVAL_WIDTH: Measure[Answers] = Measure(lambda a: (a.upper - a.lower).mean(), mean)
-"""Mean width of the 90 % interval."""
-
 
 def _rank_correlation(a: Answers) -> float | None:
     if np.ptp(a.truth) <= 0.02 or np.ptp(a.value) == 0:
@@ -125,15 +122,6 @@ def context_accuracy(signal: str) -> Measure[Answers]:
         return counted(a, signal).at(nowhere if a.context is None else a.context).table()
 
     return Measure(part, robopulse.accuracy)
-
-
-def _every_frame(a: Answers) -> npt.NDArray[np.int64]:
-    truth = trends(a.truth)
-    return robopulse.Counted(a.direction, truth, np.arange(len(truth))).table()
-
-
-THREE_CLASS_F1: Measure[Answers] = Measure(_every_frame, lambda parts: robopulse.f1(parts, (-1, 0, 1)))
-"""Macro-F1 of the direction class against the true trend of every frame."""
 
 
 def direction_counts(answers: Sequence[Answers]) -> tuple[int, int]:

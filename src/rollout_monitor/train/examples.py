@@ -32,7 +32,7 @@ from rollout_monitor.sim.tabletop.phrases import draw_phrase
 from rollout_monitor.sim.tabletop.takes import JPEG_QUALITY
 from rollout_monitor.sim.tabletop.world import VIEWS
 from rollout_monitor.train.batches import Mix
-from rollout_monitor.train.labels import DETAILS, GOALS, TaskLabels, labels_of
+from rollout_monitor.train.labels import DETAILS, GOALS, THINGS, TaskLabels, labels_of
 
 STEP = 1.0 / 32.0
 """Features are kept in steps of this size, -4 to 4."""
@@ -41,7 +41,7 @@ SAME_WORDS = "do it"
 """What a network without language is told, whatever the task."""
 
 BATCH = 16
-THINGS = len(OBJECTS) + len(FIXTURES) + 2
+PLACED = THINGS + 2
 """Places kept per view: objects, fixtures, and the tools of up to two arms."""
 
 FloatArray = npt.NDArray[np.float32]
@@ -215,7 +215,7 @@ def _shown(truth: Truth, look: Any) -> npt.NDArray[np.float16]:
     """Where everything is in each view: (frames, 2, things, 3), x and y from -1 to 1, and whether it lies inside."""
     states, facts = truth.states, truth.facts
     count = len(states)
-    points = np.full((count, THINGS, 3), np.nan)
+    points = np.full((count, PLACED, 3), np.nan)
     points[:, : len(OBJECTS)] = states.objects
     points[:, len(OBJECTS) : len(OBJECTS) + len(FIXTURES)] = facts.fixtures
     for number, name in enumerate(JOINTED):

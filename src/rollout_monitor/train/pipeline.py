@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,10 @@ from rollout_monitor.train.exporting import export_model
 from rollout_monitor.train.fitting import GLANCE, MEMORY, FitSettings, fit
 from rollout_monitor.train.measuring import ask
 from rollout_monitor.train.network import Network, Size
-from rollout_monitor.train.preparing import cache_features, make_backbone
+from rollout_monitor.train.preparing import RATE_HZ, cache_features, make_backbone
 from rollout_monitor.train.remembering import ToldTake, tell_all
 
 NAME = "table-1"
-RATE_HZ = 5.0
 MEMORY_MB = 200.0
 COVERAGE = 0.90
 RELIABLE = 0.90
@@ -238,8 +237,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     recipe = Recipe(
         takes=given.takes,
         fresh=given.fresh,
-        glance=FitSettings(GLANCE, given.glance_steps, 64, 4, 2e-3, seed=given.seed),
-        memory=FitSettings(MEMORY, given.memory_steps, 48, 44, 1.5e-3, seed=given.seed),
+        glance=replace(default.glance, steps=given.glance_steps, seed=given.seed),
+        memory=replace(default.memory, steps=given.memory_steps, seed=given.seed),
         seed=given.seed,
     )
     try:

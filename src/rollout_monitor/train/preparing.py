@@ -24,6 +24,9 @@ from rollout_monitor.sim.tabletop.files import TAKES, TakeRow, read_pictures
 from rollout_monitor.sim.tabletop.world import VIEWS
 from rollout_monitor.train.examples import cache_take
 
+RATE_HZ = 5.0
+"""Frames per second that the model is trained with and asked at."""
+
 PROJECTION_TAKES = 120
 PICTURES_PER_TAKE = 6
 TOLERANCE = 1e-4

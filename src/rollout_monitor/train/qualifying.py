@@ -24,7 +24,7 @@ from rollout_monitor.train.cell_takes import CellTake, curve_by_time
 from rollout_monitor.train.examples import Example
 from rollout_monitor.train.measuring import SEE_ALL, ask, with_context
 from rollout_monitor.train.network import Network
-from rollout_monitor.train.preparing import cache_features
+from rollout_monitor.train.preparing import RATE_HZ, cache_features
 from rollout_monitor.train.thresholds import calibrate
 
 OPEN_PLANS = {
@@ -36,7 +36,6 @@ CELLS = {
     "unseen task near a trained skill": ("cell_near_1", "cell_near_2", "cell_near_3"),
     "unseen multi-stage task": ("cell_stages_1", "cell_stages_2", "cell_stages_3"),
 }
-RATE_HZ = 5.0
 ADAPT_TAKES = 20
 """Takes 0 to 19 of a cell are the user's; the later ones are for measuring."""
 
