@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,9 @@ class Vocabulary:
         words = words_of(text)
         if not words:
             raise InputError("the task text is empty: the model needs an instruction, for example 'lift the red cube'")
-        ids = {word: place + 1 for place, word in enumerate(self.words)}
-        unknown = tuple(dict.fromkeys(word for word in words if word not in ids))
-        return np.array([ids.get(word, 0) for word in words], dtype=np.int64), unknown
+        unknown = tuple(dict.fromkeys(word for word in words if word not in self._ids))
+        return np.array([self._ids.get(word, 0) for word in words], dtype=np.int64), unknown
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {word: place + 1 for place, word in enumerate(self.words)}

@@ -6,7 +6,7 @@ is lost again. That is what teaches falling progress, which is rare in ordinary 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -164,11 +164,6 @@ class Batch:
     valid: FloatArray
 
 
-def scattered(rng: np.random.Generator, frames: int, steps: int, _mix: Mix) -> npt.NDArray[np.int64]:
-    """Single moments in their order: what `playback` is for moments that have no past."""
-    return np.sort(rng.choice(frames, size=min(steps, frames), replace=False)).astype(np.int64)
-
-
 def playback(rng: np.random.Generator, frames: int, steps: int, mix: Mix) -> npt.NDArray[np.int64]:
     """Which frame each step shows: forwards, faster and slower, pausing, rewinding, cutting.
 
@@ -211,14 +206,13 @@ def make_batch(
     vocabulary: Vocabulary,
     steps: int,
     mix: Mix,
-    path_of: Callable[[np.random.Generator, int, int, Mix], npt.NDArray[np.int64]] = playback,
 ) -> Batch:
-    """One augmented sequence from each source; with `scattered` single moments, labelled as they were recorded."""
+    """One augmented sequence from each source."""
     drawn = [source.draw(rng, mix, vocabulary) for source in sources]
-    paths = [path_of(rng, source.frames, steps, mix) for source in sources]
+    paths = [playback(rng, source.frames, steps, mix) for source in sources]
     views = [one.views(path) for one, path in zip(drawn, paths, strict=True)]
     size, features = len(sources), sources[0].joints.shape[1]
-    words, lengths = pad([_worn(rng, one.words, mix.lost_words) for one in drawn])
+    words, lengths = pad([worn(rng, one.words, mix.lost_words) for one in drawn])
     batch = Batch(
         views=np.zeros((size, steps, *views[0].shape[1:]), dtype=np.float32),
         present=np.ones((size, steps, 3), dtype=np.float32),
@@ -237,37 +231,33 @@ def make_batch(
     )
     for row, (source, one, path) in enumerate(zip(sources, drawn, paths, strict=True)):
         batch.views[row, : len(path)] = views[row]
-        _label(batch, row, source, one, path, as_recorded=path_of is scattered)
-        _lose(rng, batch.present[row], mix, each=path_of is scattered)
+        _label(batch, row, source, one, path)
+        lose(rng, batch.present[row], mix)
         if not source.has_joints:
             batch.present[row, :, 2] = 0.0
-    _add_noise(rng, batch.views, mix.noise)
+    add_noise(rng, batch.views, mix.noise)
     return batch
 
 
-def _worn(rng: np.random.Generator, words: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.int64]:
+def worn(rng: np.random.Generator, words: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.int64]:
     """A text with words that nobody knows, in the place of others and between them: people word things differently."""
     lost = np.where(rng.random(len(words)) < share, 0, words)
     between = np.flatnonzero(rng.random(len(words)) < share)
     return np.insert(lost, between, 0)
 
 
-def _add_noise(rng: np.random.Generator, values: FloatArray, deviation: float) -> None:
+def add_noise(rng: np.random.Generator, values: FloatArray, deviation: float) -> None:
     """Add even noise of a deviation in place: from bytes, in a tenth of the time that normal noise takes."""
     steps = np.frombuffer(rng.bytes(values.size), dtype=np.int8).reshape(values.shape)
     values += steps * np.float32(deviation * 3**0.5 / 127.5)
 
 
-def _label(
-    batch: Batch, row: int, source: Source, one: Drawn, path: npt.NDArray[np.int64], *, as_recorded: bool
-) -> None:
-    count = len(path)
-    judged = source.judge(one.task, np.arange(source.frames) if as_recorded else path)
-    rows = path if as_recorded else np.arange(count)
-    progress, done, subtask = judged.progress[rows], judged.done[rows], judged.subtask[rows]
+def _label(batch: Batch, row: int, source: Source, one: Drawn, path: npt.NDArray[np.int64]) -> None:
+    count, judged = len(path), source.judge(one.task, path)
     batch.joints[row, :count] = source.joints[path]
-    batch.progress[row, :count], batch.done[row, :count], batch.subtask[row, :count] = progress, done, subtask
-    batch.direction[row, :count] = np.where(np.isfinite(progress), trends(progress) + 1, -1)
+    batch.progress[row, :count], batch.done[row, :count] = judged.progress, judged.done
+    batch.subtask[row, :count] = judged.subtask
+    batch.direction[row, :count] = np.where(np.isfinite(judged.progress), trends(judged.progress) + 1, -1)
     details = source.details(one.task, path)
     if details is not None:
         batch.details[row, :count] = details
@@ -277,12 +267,8 @@ def _label(
     batch.valid[row, :count] = 1.0
 
 
-def _lose(rng: np.random.Generator, present: FloatArray, mix: Mix, *, each: bool = False) -> None:
-    """Take cameras and joints away from a sequence, present (t, 3), or from ``each`` of its moments alone."""
-    if each:
-        for row in range(len(present)):
-            _lose(rng, present[row : row + 1], mix)
-        return
+def lose(rng: np.random.Generator, present: FloatArray, mix: Mix) -> None:
+    """Take cameras and joints away from a sequence, present (t, 3), in place."""
     chance = rng.random()
     if not mix.wrist or chance < mix.no_wrist:
         present[:, 1] = 0.0

@@ -26,7 +26,7 @@ from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.sim.tabletop.arms import JOINT_ORDERS
 from rollout_monitor.sim.tabletop.catalogue import FIXTURE_INDEX, FIXTURES, JOINTED, OBJECTS
 from rollout_monitor.sim.tabletop.files import Truth, project, read_joints, read_pictures, read_truth, rerender
-from rollout_monitor.sim.tabletop.goals import Judgement, Meters, details, judge_path, measure
+from rollout_monitor.sim.tabletop.goals import Judgement, Meters, SceneFacts, States, details, judge_path, measure
 from rollout_monitor.sim.tabletop.looks import draw_look
 from rollout_monitor.sim.tabletop.phrases import draw_phrase
 from rollout_monitor.sim.tabletop.takes import JPEG_QUALITY
@@ -51,19 +51,26 @@ class Example:
     """One take for training or measuring.
 
     Args:
-        folder: the take's folder.
-        cache: its features' folder, made by `cache_take`.
+        truth: everything known of it.
+        cache: its features' folder.
+        joints: joint features of every frame, (frames, joints).
+        looks: how many looks there are.
     """
 
-    def __init__(self, folder: Path, cache: Path) -> None:
-        self.truth: Truth = read_truth(folder)
-        self.row = self.truth.row
+    def __init__(self, truth: Truth, cache: Path, joints: FloatArray, looks: int) -> None:
+        self.truth = truth
+        self.row = truth.row
         self._cache = cache
         self._meters: dict[str, Meters] = {}
         self._details: dict[str, FloatArray] = {}
-        self.looks = len(list(cache.glob("look*.npy")))
-        self.joints: FloatArray = np.load(cache / "joints.npy")
+        self.looks = looks
+        self.joints = joints
         self.has_joints = self.row.arms in JOINT_ORDERS
+
+    @classmethod
+    def load(cls, folder: Path, cache: Path) -> Example:
+        """The take of a folder, its features made by `cache_take`."""
+        return cls(read_truth(folder), cache, np.load(cache / "joints.npy"), len(list(cache.glob("look*.npy"))))
 
     @property
     def frames(self) -> int:
@@ -177,16 +184,17 @@ def cache_take(folder: Path, cache: Path, backbone: Backbone, looks: int, kind: 
         else:
             chosen = draw_look(int(np.random.default_rng([truth.row.look_seed, look]).integers(2**31)), kind)
             pictures = {view: [_through_jpeg(p) for p in drawn] for view, drawn in rerender(truth, chosen).items()}
-        grids = [_grid(backbone, pictures[view]) for view in VIEWS]
+        grids = [grid_steps(backbone, pictures[view]) for view in VIEWS]
         np.save(making / f"look{look}.npy", np.stack(grids, axis=1))
         shown.append(_shown(truth, chosen))
     np.save(making / "shown.npy", np.stack(shown))
-    np.save(making / "joints.npy", _joints(folder, truth))
+    np.save(making / "joints.npy", joint_features(folder, truth))
     shutil.rmtree(cache, ignore_errors=True)
     making.rename(cache)
 
 
-def _grid(backbone: Backbone, pictures: list[RgbImage]) -> npt.NDArray[np.int8]:
+def grid_steps(backbone: Backbone, pictures: list[RgbImage]) -> npt.NDArray[np.int8]:
+    """Features of pictures in steps of `STEP`, (n, 76, 14, 14)."""
     parts = [backbone.grid(pictures[start : start + BATCH]) for start in range(0, len(pictures), BATCH)]
     return as_steps(np.concatenate(parts))
 
@@ -202,8 +210,8 @@ def _through_jpeg(picture: RgbImage) -> RgbImage:
     return decode_compressed("jpeg", encode_jpeg(picture, JPEG_QUALITY))
 
 
-def _joints(folder: Path, truth: Truth) -> FloatArray:
-    """Joint features at the frames' stamps."""
+def joint_features(folder: Path, truth: Truth) -> FloatArray:
+    """Joint features at the frames' stamps, (frames, joints)."""
     stamps, samples = read_joints(folder)
     newest = np.clip(np.searchsorted(stamps, truth.stamps_ns, side="right") - 1, 0, len(stamps) - 1)
     rows = [posture(samples[k, 0], samples[k, 1]) for k in newest]
@@ -213,13 +221,16 @@ def _joints(folder: Path, truth: Truth) -> FloatArray:
 
 def _shown(truth: Truth, look: Any) -> npt.NDArray[np.float16]:
     """Where everything is in each view: (frames, 2, things, 3), x and y from -1 to 1, and whether it lies inside."""
-    states, facts = truth.states, truth.facts
-    count = len(states)
-    points = np.full((count, PLACED, 3), np.nan)
+    return project(truth, look, points_of(truth.states, truth.facts)).astype(np.float16)
+
+
+def points_of(states: States, facts: SceneFacts) -> npt.NDArray[np.float64]:
+    """Where everything is that is looked for: (n, `PLACED`, 3), metres, NaN for what is not there."""
+    points = np.full((len(states), PLACED, 3), np.nan)
     points[:, : len(OBJECTS)] = states.objects
     points[:, len(OBJECTS) : len(OBJECTS) + len(FIXTURES)] = facts.fixtures
     for number, name in enumerate(JOINTED):
         points[:, len(OBJECTS) + FIXTURE_INDEX[name]] = states.grips[:, number]
     tools = states.tools
     points[:, -2], points[:, -1] = tools[:, 0], tools[:, min(1, tools.shape[1] - 1)]
-    return project(truth, look, points).astype(np.float16)
+    return points

@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,7 +19,9 @@ from torch import nn
 
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.train import checkpoint as checkpoints
-from rollout_monitor.train.batches import Batch, Mix, Source, make_batch, playback, scattered
+from rollout_monitor.train.batches import Batch, Mix, Source, make_batch
+from rollout_monitor.train.examples import Example
+from rollout_monitor.train.glances import Glances, make_glances
 from rollout_monitor.train.labels import DETAILS, FLAGS, GOALS
 from rollout_monitor.train.losses import answer_loss, details_loss, places_loss, text_loss
 from rollout_monitor.train.network import Network
@@ -82,14 +85,11 @@ def fit(
     key = {**asdict(settings), "mix": asdict(mix), "sources": len(sources), "words": len(vocabulary.words)}
     parts: dict[str, Any] = {"network": network, "optimiser": optimiser, "schedule": schedule}
     losses = checkpoints.resume(checkpoint, key, parts) if checkpoint else []
-    path_of = scattered if settings.stage == GLANCE else playback
     network.train()
-    for step in range(len(losses), settings.steps):
-        rng = np.random.default_rng([settings.seed, step])
+    steps = range(len(losses), settings.steps)
+    made = _ahead(lambda step: _make(sources, vocabulary, settings, mix, shares, step), steps)
+    for step, batch in zip(steps, made, strict=True):
         torch.manual_seed(settings.seed * 1_000_003 + step)
-        few = len(sources) < settings.batch or shares is not None
-        chosen = rng.choice(len(sources), size=settings.batch, replace=few, p=shares)
-        batch = make_batch(rng, [sources[int(i)] for i in chosen], vocabulary, settings.length, mix, path_of)
         loss = loss_of(network, batch, settings.stage)
         if settings.anchor:
             strayed = torch.stack([((now - then) ** 2).sum() for now, then in zip(trained, began, strict=True)])
@@ -121,23 +121,66 @@ def _trained(network: Network, stage: str) -> list[nn.Parameter]:
     return [parameter for parameter in whole if id(parameter) not in later]
 
 
-def loss_of(network: Network, batch: Batch, stage: str) -> torch.Tensor:
+def _make(
+    sources: Sequence[Source],
+    vocabulary: Vocabulary,
+    settings: FitSettings,
+    mix: Mix,
+    shares: Sequence[float] | None,
+    step: int,
+) -> Batch | Glances:
+    rng = np.random.default_rng([settings.seed, step])
+    few = len(sources) < settings.batch or shares is not None
+    chosen = [sources[int(i)] for i in rng.choice(len(sources), size=settings.batch, replace=few, p=shares)]
+    if settings.stage == GLANCE:
+        return make_glances(rng, cast("list[Example]", chosen), vocabulary, mix)
+    return make_batch(rng, chosen, vocabulary, settings.length, mix)
+
+
+def _ahead(make: Callable[[int], Batch | Glances], steps: range) -> Iterator[Batch | Glances]:
+    """Batches in order, each made while the network learns from the one before."""
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        waiting = [thread.submit(make, step) for step in steps[:1]]
+        for step in steps:
+            batch = waiting.pop().result()
+            if step + 1 in steps:
+                waiting.append(thread.submit(make, step + 1))
+            yield batch
+
+
+def glance_loss(network: Network, glances: Glances) -> torch.Tensor:
+    """What single moments teach: details, places and texts."""
+    head = network.head
+    parsed = network.text.parse(torch.from_numpy(glances.words), torch.from_numpy(glances.lengths))
+    goals = parsed.goals.flatten(0, 1)[torch.from_numpy(np.maximum(glances.chosen, 0))]
+    # Most of the arithmetic is here; bfloat16 makes it faster where the processor knows it. The export is float32.
+    with torch.autocast("cpu", torch.bfloat16):
+        seen, matches = head.look(torch.from_numpy(glances.views), goals)
+    present, shown = torch.from_numpy(glances.present), torch.from_numpy(glances.shown)
+    details = head.judge(seen.float(), present, torch.from_numpy(glances.joints), goals)
+    places = places_loss(matches.float(), shown[..., :2], shown[..., 2] * present[:, :2, None])
+    return details_loss(details, torch.from_numpy(glances.details)) + places + text_loss(parsed, glances.texts)
+
+
+def loss_of(network: Network, batch: Batch | Glances, stage: str) -> torch.Tensor:
     """The loss of a stage on a batch."""
+    if isinstance(batch, Glances):
+        return glance_loss(network, batch)
     head = network.head
     views = torch.from_numpy(batch.views)
     if stage == MEMORY:
         return answer_loss(head.remember(_blur(views)), batch)
     parsed = network.text.parse(torch.from_numpy(batch.words), torch.from_numpy(batch.lengths))
     task = network.text.task(parsed)[:, None].expand(-1, views.shape[1], -1).flatten(0, 1)
-    # Most of the arithmetic is here; bfloat16 makes it faster where the processor knows it. The export is float32.
     with torch.autocast("cpu", torch.bfloat16):
         seen, matches = head.see(views.flatten(0, 1), task)
     present, joints = torch.from_numpy(batch.present).flatten(0, 1), torch.from_numpy(batch.joints).flatten(0, 1)
     details = head.glance(seen.float(), present, joints, task)
-    taught = details_loss(details.unflatten(0, views.shape[:2]), batch)
-    taught = taught + places_loss(matches.float().unflatten(0, views.shape[:2]), batch) + text_loss(parsed, batch)
-    if stage == GLANCE:
-        return taught
+    matches = matches.float().unflatten(0, views.shape[:2])
+    valid = torch.from_numpy(batch.valid)[:, :, None, None]
+    counts = torch.from_numpy(batch.shown_valid) * torch.from_numpy(batch.present)[..., :2, None] * valid
+    taught = details_loss(details.unflatten(0, views.shape[:2]), torch.from_numpy(batch.details))
+    taught = taught + places_loss(matches, torch.from_numpy(batch.shown), counts) + text_loss(parsed, batch.goals)
     told = head.tell(details, task).unflatten(0, views.shape[:2])
     return answer_loss(head.remember(told), batch) + TAUGHT_SHARE * taught
 

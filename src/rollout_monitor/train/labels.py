@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,7 @@ NO_TASK = TaskLabels(*(np.full(GOALS, -1, dtype=np.int64) for _ in range(3)))
 """Of a task that nobody has taken apart."""
 
 
+@lru_cache(maxsize=4096)
 def labels_of(task: str) -> TaskLabels:
     """A task's goals; a goal without a target has its object for one."""
     rows = np.full((3, GOALS), -1, dtype=np.int64)

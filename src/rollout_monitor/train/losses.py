@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import nn
 
 from rollout_monitor.prm.backbone import CELLS
 from rollout_monitor.train.batches import Batch
-from rollout_monitor.train.labels import FLAGS
+from rollout_monitor.train.labels import FLAGS, TaskLabels
 from rollout_monitor.train.network import BINS, Answer, Parsed
 
 BIN_WIDTH = 1.0 / BINS
@@ -43,9 +44,11 @@ def answer_loss(said: Answer, batch: Batch) -> torch.Tensor:
     return _mean(each, torch.from_numpy(batch.valid))
 
 
-def details_loss(said: torch.Tensor, batch: Batch) -> torch.Tensor:
-    """Details of each goal, (b, t, 3, details): flags as classes, distances in metres; summed over a goal's details."""
-    wanted = torch.from_numpy(batch.details)
+def details_loss(said: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """Details of goals, (..., details): flags as classes, distances in metres; summed over a goal's details.
+
+    What is NaN in ``wanted`` is not known.
+    """
     known = torch.isfinite(wanted).float()
     true = torch.nan_to_num(wanted, nan=0.0)
     flags = nn.functional.binary_cross_entropy_with_logits(said[..., :FLAGS], true[..., :FLAGS], reduction="none")
@@ -55,28 +58,25 @@ def details_loss(said: torch.Tensor, batch: Batch) -> torch.Tensor:
     return _mean((torch.cat([flags, gaps], dim=-1) * known).sum(-1), there)
 
 
-def places_loss(matches: torch.Tensor, batch: Batch) -> torch.Tensor:
+def places_loss(matches: torch.Tensor, wanted: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """Cross-entropy of where the taught queries look, where the things can be seen.
 
     Args:
-        matches: logits over cells, shape (b, t, 2, places, 196).
-        batch: tells the places.
+        matches: logits over cells, shape (..., places, 196).
+        wanted: x and y of the places, -1 to 1, shape (..., places, 2).
+        counts: weights, (..., places).
     """
     line = torch.linspace(-1.0, 1.0, CELLS)
     cells = torch.stack([line.repeat(CELLS), line.repeat_interleave(CELLS)], dim=1)
-    wanted, seen = torch.from_numpy(batch.shown), torch.from_numpy(batch.shown_valid)
-    present, valid = torch.from_numpy(batch.present), torch.from_numpy(batch.valid)
-    counts = seen * present[..., :2, None] * valid[:, :, None, None]
     near = -0.5 * ((wanted[..., None, :] - cells) / NEARNESS).square().sum(-1)
     missed = -(near.softmax(-1) * matches.log_softmax(-1)).sum(-1)
     return LOOKING * _mean(missed, counts)
 
 
-def text_loss(parsed: Parsed, batch: Batch) -> torch.Tensor:
+def text_loss(parsed: Parsed, texts: Sequence[TaskLabels]) -> torch.Tensor:
     """Whether there is a goal, its kind, its object and its target; texts that nobody has taken apart count 0."""
     kind, what, target = (
-        torch.from_numpy(np.stack([getattr(goals, name) for goals in batch.goals]))
-        for name in ("kind", "what", "target")
+        torch.from_numpy(np.stack([getattr(goals, name) for goals in texts])) for name in ("kind", "what", "target")
     )
     there = (kind >= 0).float()
     known = there.amax(-1, keepdim=True).expand_as(there)

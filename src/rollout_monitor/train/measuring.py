@@ -49,12 +49,31 @@ def ask(
         present: whether front camera, wrist camera and joints are there.
         threshold: end progress that counts as success.
     """
-    path = np.arange(example.frames)
-    judged = example.judge(task or example.row.task, path)
+    said = hear(network, vocabulary, example, text=text, look=look, present=present)
+    return judged_answers(said, example, task=task, threshold=threshold)
+
+
+def hear(
+    network: Network,
+    vocabulary: Vocabulary,
+    example: Example,
+    *,
+    text: str | None = None,
+    look: int = 0,
+    present: tuple[bool, bool, bool] = SEE_ALL,
+) -> Answer:
+    """The network's logits on one take, shapes (1, t, ...); arguments as of `ask`."""
     words, _ = vocabulary.encode(text or example.row.text)
     there = np.array(present, dtype=np.float32)
     there[2] *= example.has_joints
-    said = run_on(network, example.grid(look, path), example.joints, there, words)
+    return run_on(network, example.grid(look, np.arange(example.frames)), example.joints, there, words)
+
+
+def judged_answers(
+    said: Answer, example: Example, *, task: str | None = None, threshold: float = measures.SUCCESS_PROGRESS
+) -> Answers:
+    """Logits on one take beside the truth under its own task or another."""
+    judged = example.judge(task or example.row.task, np.arange(example.frames))
     return answers_of(
         said,
         example.row.id,

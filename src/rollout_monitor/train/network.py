@@ -131,9 +131,9 @@ class Cells(nn.Module):  # type: ignore[misc]
 
 
 class ViewReader(nn.Module):  # type: ignore[misc]
-    """Reads one view for each goal: (n, channels, 14, 14) and (n, 3, goal) to (n, 3, view).
+    """Reads one view for each of g goals: (n, channels, 14, 14) and (n, g, goal) to (n, g, view).
 
-    Beside it comes how well each cell matches each query that is taught, (n, 7, 196): object and target of each
+    Beside it comes how well each cell matches each query that is taught, (n, 2 g + 1, 196): object and target of each
     goal, then the tool.
     """
 
@@ -152,21 +152,21 @@ class ViewReader(nn.Module):  # type: ignore[misc]
 
     def forward(self, grid: torch.Tensor, goals: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """See the class."""
-        count = grid.shape[0]
+        count, number = goals.shape[0], goals.shape[1]
         keys_values, mean = self.cells(grid)
         keys, values = keys_values.split(self._key, dim=2)
         query = torch.cat(
-            [self.first(goals).view(count, GOALS * QUERIES, self._key), self.tool.expand(count, 1, -1)], dim=1
+            [self.first(goals).view(count, number * QUERIES, self._key), self.tool.expand(count, 1, -1)], dim=1
         )
         found, match = self._look(query, keys, values)
-        what_where = found[:, : GOALS * QUERIES, : self._key + 2]
-        again = self.second(torch.cat([query[:, : GOALS * QUERIES], what_where], dim=2))
-        further, _ = self._look(query[:, : GOALS * QUERIES] + again, keys, values)
-        of_goals = [part.reshape(count, GOALS, -1) for part in (found[:, : GOALS * QUERIES], further)]
-        for_all = torch.cat([found[:, -1], mean], dim=1)[:, None].expand(-1, GOALS, -1)
+        what_where = found[:, : number * QUERIES, : self._key + 2]
+        again = self.second(torch.cat([query[:, : number * QUERIES], what_where], dim=2))
+        further, _ = self._look(query[:, : number * QUERIES] + again, keys, values)
+        of_goals = [part.reshape(count, number, -1) for part in (found[:, : number * QUERIES], further)]
+        for_all = torch.cat([found[:, -1], mean], dim=1)[:, None].expand(-1, number, -1)
         joined = torch.cat([*of_goals, for_all], dim=2)
         scale, shift = self.film(goals).chunk(2, dim=2)
-        matches = match[:, : GOALS * QUERIES].view(count, GOALS, QUERIES, -1)[:, :, :TAUGHT].flatten(1, 2)
+        matches = match[:, : number * QUERIES].view(count, number, QUERIES, -1)[:, :, :TAUGHT].flatten(1, 2)
         return self.out(joined * (1.0 + scale) + shift), torch.cat([matches, match[:, -1:]], dim=1)
 
     def _look(self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -216,7 +216,10 @@ class Head(nn.Module):  # type: ignore[misc]
 
     def see(self, grid: torch.Tensor, task: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Views (n, 2, channels, 14, 14) under tasks (n, task) to (n, 2, 3, view) and matches (n, 2, places, 196)."""
-        goals = self._goals(task)[..., : self.size.goal]
+        return self.look(grid, self._goals(task)[..., : self.size.goal])
+
+    def look(self, grid: torch.Tensor, goals: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Views (n, 2, channels, 14, 14) for goals (n, g, goal) to (n, 2, g, view) and matches (n, 2, 2 g + 1, 196)."""
         both = [reader(grid[:, number], goals) for number, reader in enumerate(self.readers)]
         return torch.stack([seen for seen, _ in both], dim=1), torch.stack([match for _, match in both], dim=1)
 
@@ -231,12 +234,17 @@ class Head(nn.Module):  # type: ignore[misc]
             joints: (n, joints).
             task: (n, task).
         """
-        goals = self._goals(task)[..., : self.size.goal]
+        return self.judge(seen, present, joints, self._goals(task)[..., : self.size.goal])
+
+    def judge(
+        self, seen: torch.Tensor, present: torch.Tensor, joints: torch.Tensor, goals: torch.Tensor
+    ) -> torch.Tensor:
+        """Details of g goals (n, g, goal), (n, g, details), from what was seen for them; otherwise as `glance`."""
         shown = present[:, :VIEWS, None, None]
         views = shown * seen + (1.0 - shown) * self.absent[:, None]
         felt = present[:, VIEWS:]
         posture = felt * self.posture(joints) + (1.0 - felt) * self.no_joints
-        for_all = torch.cat([posture, present], dim=1)[:, None].expand(-1, GOALS, -1)
+        for_all = torch.cat([posture, present], dim=1)[:, None].expand(-1, goals.shape[1], -1)
         return self.moment(torch.cat([views[:, 0], views[:, 1], for_all, goals], dim=2))
 
     def tell(self, details: torch.Tensor, task: torch.Tensor) -> torch.Tensor:

@@ -28,7 +28,8 @@ from rollout_monitor.train.batches import Mix
 from rollout_monitor.train.examples import Example
 from rollout_monitor.train.exporting import export_model
 from rollout_monitor.train.fitting import GLANCE, MEMORY, FitSettings, fit
-from rollout_monitor.train.measuring import ask
+from rollout_monitor.train.measuring import ask, hear, judged_answers
+from rollout_monitor.train.moments import PER_TAKE, MomentsExample, cache_moments
 from rollout_monitor.train.network import Network, Size
 from rollout_monitor.train.preparing import RATE_HZ, cache_features, make_backbone
 from rollout_monitor.train.remembering import ToldTake, tell_all
@@ -46,6 +47,7 @@ class Recipe:
 
     Attributes:
         takes: training takes, from seed 0 on.
+        moments: of every take, rearranged and seen anew, see `moments`; 0 for none.
         fresh: how many of them seeing is not trained on: what is remembered must also fit takes never seen.
         glance, memory: the two stages.
         mix: how sequences are made; its switches make the ablations.
@@ -53,6 +55,7 @@ class Recipe:
     """
 
     takes: int = 840
+    moments: int = PER_TAKE
     fresh: int = 0
     glance: FitSettings = field(default_factory=lambda: FitSettings(GLANCE, 4200, 64, 4, 2e-3))
     memory: FitSettings = field(default_factory=lambda: FitSettings(MEMORY, 2500, 48, 44, 1.5e-3))
@@ -100,13 +103,19 @@ def train(
     report = _every(tell, "features", 50, len(rows))
     cache = cache_features(data, rows, work, backbone, jobs=jobs, report=report)
     vocabulary = Vocabulary.from_texts(training_texts())
-    examples = [Example(data / TAKES / row.id, cache / row.id) for row in rows]
+    examples = [Example.load(data / TAKES / row.id, cache / row.id) for row in rows]
+    seen = rows[: len(rows) - recipe.fresh]
+    looked_at: list[Example] = examples[: len(seen)]
+    if recipe.moments:
+        report = _every(tell, "moments", 50, len(seen))
+        cache = cache_moments(data, seen, work, backbone, count=recipe.moments, jobs=jobs, report=report)
+        looked_at = looked_at + [MomentsExample.load(data / TAKES / row.id, cache / row.id) for row in seen]
     torch.manual_seed(recipe.seed)
     network = Network(len(vocabulary.words), size or Size())
     losses = {}
     losses[GLANCE] = fit(
         network,
-        examples[: len(examples) - recipe.fresh],
+        looked_at,
         vocabulary,
         recipe.glance,
         work / f"{name}-glance.pt",
@@ -161,9 +170,13 @@ def tell_of_all(
 
 def calibrate(network: Network, vocabulary: Vocabulary, examples: Sequence[Example]) -> float:
     """Set the temperature to the smallest tried at which the 90 % interval covers 90 % of the validation frames."""
+    network.head.temperature.fill_(1.0)
+    heard = [hear(network, vocabulary, example) for example in examples]
     for temperature in np.geomspace(0.3, 4.0, 40):
         network.head.temperature.fill_(float(temperature))
-        if measures.COVERAGE([ask(network, vocabulary, example) for example in examples]) >= COVERAGE:
+        spread = [said._replace(progress=said.progress / float(temperature)) for said in heard]
+        answers = [judged_answers(said, example) for said, example in zip(spread, examples, strict=True)]
+        if measures.COVERAGE(answers) >= COVERAGE:
             break
     return float(network.head.temperature)
 
@@ -174,7 +187,7 @@ def finish(trained: Trained, data: Path, work: Path, out: Path, recipe: Recipe) 
     if not rows:
         raise InputError(f"{data} holds no validation takes: make some with `rollout-monitor sim generate --plan val`")
     cache = cache_features(data, rows, work, trained.backbone)
-    examples = [Example(data / TAKES / row.id, cache / row.id) for row in rows]
+    examples = [Example.load(data / TAKES / row.id, cache / row.id) for row in rows]
     network, vocabulary = trained.network, trained.vocabulary
     temperature = calibrate(network, vocabulary, examples)
     accuracy = measures.accuracy("probability")([ask(network, vocabulary, example) for example in examples])

@@ -106,9 +106,10 @@ def cache_features(
 
 def _cache_one(task: tuple[Path, Path, Path, int]) -> None:
     folder, cache, backbone, looks = task
-    cache_take(folder, cache, _open(os.fspath(backbone)), looks)
+    cache_take(folder, cache, open_backbone(os.fspath(backbone)), looks)
 
 
 @lru_cache(maxsize=1)
-def _open(path: str) -> Backbone:
+def open_backbone(path: str) -> Backbone:
+    """One per process."""
     return Backbone(Path(path))

@@ -86,7 +86,7 @@ class Suite:
                 f"`rollout-monitor sim generate --out {self.data} --plan {plan} --rollouts 50`"
             )
         cache = cache_features(self.data, rows, self.work, self.backbone, jobs=self.jobs)
-        return [Example(self.data / TAKES / row.id, cache / row.id) for row in rows]
+        return [Example.load(self.data / TAKES / row.id, cache / row.id) for row in rows]
 
 
 @dataclass(frozen=True)

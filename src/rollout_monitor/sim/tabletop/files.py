@@ -471,13 +471,7 @@ def project(truth: Truth, look: Look, points: npt.NDArray[np.float64]) -> npt.ND
     for row, qpos in enumerate(truth.qpos):
         world.show(qpos.astype(np.float64))
         for number, view in enumerate(VIEWS):
-            place, turn, half = world.camera_pose(view)
-            seen = (points[row] - place) @ turn  # x right, y up, looking along -z
-            with np.errstate(divide="ignore", invalid="ignore"):
-                flat = seen[:, :2] / (-seen[:, 2:] * half) * np.array([1.0, -1.0])
-            inside = (seen[:, 2] < 0) & (np.abs(flat) < 1.0).all(axis=1)
-            out[row, number, :, :2] = np.where(inside[:, None], flat, 0.0)
-            out[row, number, :, 2] = inside
+            out[row, number] = world.project(view, points[row])
     return out
 
 

@@ -439,7 +439,7 @@ class _Meter:
         target = self.goal.target
         assert target is not None  # noqa: S101 - _parse_goal gives these kinds a target
         if target in FIXTURES:
-            return np.broadcast_to(self.facts.fixtures[FIXTURE_INDEX[target]], self.at.shape)
+            return np.broadcast_to(self.facts.fixtures[..., FIXTURE_INDEX[target], :], self.at.shape)
         place = self.states.objects[:, OBJECT_INDEX[target]]
         if self.goal.kind in ("left", "right"):
             # The robot looks along +x: its left is +y.

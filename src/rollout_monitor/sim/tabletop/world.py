@@ -361,6 +361,26 @@ class TableWorld:
         half = float(np.tan(np.deg2rad(self.model.cam_fovy[camera]) / 2.0))
         return self.data.cam_xpos[camera].copy(), turn.copy(), half
 
+    def project(self, view: str, points: FloatArray) -> FloatArray:
+        """Where points of the world lie in a view now, see `files.project`: (k, 3) to (k, 3)."""
+        place, turn, half = self.camera_pose(view)
+        seen = (points - place) @ turn  # x right, y up, looking along -z
+        with np.errstate(divide="ignore", invalid="ignore"):
+            flat = seen[:, :2] / (-seen[:, 2:] * half) * np.array([1.0, -1.0])
+        inside = (seen[:, 2] < 0) & (np.abs(flat) < 1.0).all(axis=1)
+        return np.column_stack([np.where(inside[:, None], flat, 0.0), inside])
+
+    def put(self, qpos: FloatArray, name: str, place: FloatArray, yaw: float) -> None:
+        """Put an upright object somewhere in a stored pose, which is changed in place."""
+        at = self._joints[name].qposadr[0]
+        qpos[at : at + 7] = (*place, np.cos(yaw / 2), 0, 0, np.sin(yaw / 2))
+
+    def stand(self, fixtures: FloatArray) -> None:
+        """Put the fixtures that are there at other places, (fixtures, 3), for pictures only: `show` comes next."""
+        for name, body in self._fixtures.items():
+            if np.isfinite(fixtures[FIXTURE_INDEX[name]]).all():
+                self.model.body_pos[body] = fixtures[FIXTURE_INDEX[name]]
+
     def show(self, qpos: FloatArray) -> None:
         """Take up a stored pose, for pictures only."""
         self.data.qpos[:] = qpos

@@ -1,0 +1,113 @@
+"""What seeing is trained on: single moments of many takes, each looked at under several instructions at once.
+
+Reading a picture's grid costs most of a step, and none of it depends on the instruction: so each picture is asked for
+the goals of its own task and of others of its scene.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from rollout_monitor.prm.backbone import CELLS, CHANNELS
+from rollout_monitor.prm.posture import FEATURES
+from rollout_monitor.prm.text import Vocabulary
+from rollout_monitor.train.batches import Mix, add_noise, lose, pad, worn
+from rollout_monitor.train.examples import SAME_WORDS, Example
+from rollout_monitor.train.labels import DETAILS, GOALS, TaskLabels, labels_of
+
+MOMENTS, TASKS = 2, 3
+"""Moments of each source, and instructions that each of them is looked at under."""
+
+LOOKED_FOR = 4
+"""Most goals of them that are looked for."""
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Glances:
+    """n moments, k texts, and for each moment up to g goals of its texts.
+
+    Attributes:
+        views: features, float32 (n, 2, 76, 14, 14).
+        present: which views, and whether joints, are there, float32 (n, 3).
+        joints: float32 (n, 32).
+        words, lengths: of all texts, padded word ids (k, longest) and how many are true (k,).
+        texts: what the goals of each text are, k of them.
+        chosen: which goals are looked for, counted through the `GOALS` of all texts; -1 for none; int64 (n, g).
+        details: see `goals.details`, NaN where not known, float32 (n, g, details).
+        shown: where object and target of each goal, then the tool, are in each view: float32 (n, 2, 2 g + 1, 3), x, y
+            and 1 where that can be seen.
+    """
+
+    views: FloatArray
+    present: FloatArray
+    joints: FloatArray
+    words: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    texts: list[TaskLabels]
+    chosen: npt.NDArray[np.int64]
+    details: FloatArray
+    shown: FloatArray
+
+
+def make_glances(rng: np.random.Generator, sources: Sequence[Example], vocabulary: Vocabulary, mix: Mix) -> Glances:
+    """Moments of each source, see `MOMENTS`."""
+    count = MOMENTS * len(sources)
+    glances = Glances(
+        views=np.zeros((count, 2, CHANNELS, CELLS, CELLS), dtype=np.float32),
+        present=np.ones((count, 3), dtype=np.float32),
+        joints=np.zeros((count, FEATURES), dtype=np.float32),
+        words=np.zeros((0, 0), dtype=np.int64),
+        lengths=np.zeros(0, dtype=np.int64),
+        texts=[],
+        chosen=np.full((count, LOOKED_FOR), -1, dtype=np.int64),
+        details=np.full((count, LOOKED_FOR, DETAILS), np.nan, dtype=np.float32),
+        shown=np.zeros((count, 2, 2 * LOOKED_FOR + 1, 3), dtype=np.float32),
+    )
+    texts: list[npt.NDArray[np.int64]] = []
+    for number, source in enumerate(sources):
+        tasks = [source.row.task, *(source.draw_task(rng, 1.0) for _ in range(TASKS - 1))][
+            : TASKS if mix.language else 1
+        ]
+        first = len(texts)
+        for task in tasks:
+            text = source.draw_text(rng, task) if mix.language else SAME_WORDS
+            texts.append(worn(rng, vocabulary.encode(text)[0], mix.lost_words))
+            glances.texts.append(labels_of(task))
+        look, path = int(rng.integers(source.looks)), rng.integers(source.frames, size=MOMENTS)
+        rows = slice(MOMENTS * number, MOMENTS * (number + 1))
+        glances.views[rows] = source.grid(look, path)
+        glances.joints[rows] = source.joints[path]
+        for row in range(rows.start, rows.stop):
+            lose(rng, glances.present[row : row + 1], mix)
+        glances.present[rows, 2] *= source.has_joints
+        _look_for(rng, glances, rows, first, source, tasks, look, path)
+    add_noise(rng, glances.views, mix.noise)
+    words, lengths = pad(texts)
+    return replace(glances, words=words, lengths=lengths)
+
+
+def _look_for(
+    rng: np.random.Generator,
+    glances: Glances,
+    rows: slice,
+    first: int,
+    source: Example,
+    tasks: Sequence[str],
+    look: int,
+    path: npt.NDArray[np.int64],
+) -> None:
+    """Choose goals of the tasks, whose texts begin at ``first``, and say what is true of them at some moments."""
+    there = [(number, goal) for number, task in enumerate(tasks) for goal in np.flatnonzero(labels_of(task).kind >= 0)]
+    for place, pick in enumerate(rng.permutation(len(there))[:LOOKED_FOR]):
+        number, goal = there[int(pick)]
+        shown = source.shown(look, tasks[number], path)
+        glances.chosen[rows, place] = (first + number) * GOALS + goal
+        glances.details[rows, place] = source.details(tasks[number], path)[:, goal]
+        glances.shown[rows, :, 2 * place : 2 * place + 2] = shown[:, :, 2 * goal : 2 * goal + 2]
+        glances.shown[rows, :, -1] = shown[:, :, -1]
