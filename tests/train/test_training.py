@@ -97,17 +97,44 @@ class Climb:
         return out
 
 
+class ClimbScene:
+    """The same as a scene whose moments are looked at."""
+
+    looks, has_joints, task = 1, True, "lift:red"
+
+    def __init__(self) -> None:
+        self.climb = Climb()
+        self.frames, self.joints = self.climb.frames, self.climb.joints
+
+    def draw_task(self, rng: np.random.Generator, other: float) -> str:
+        return "in:red:bin" if rng.random() < other else self.task
+
+    def draw_text(self, rng: np.random.Generator, task: str) -> str:
+        return TEXT if task == self.task else "put the red cube"
+
+    def grid(self, look: int, path: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        return self.climb.views(path)
+
+    def details(self, task: str, path: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        return self.climb.details(task, path)
+
+    def shown(self, look: int, task: str, path: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        return self.climb.shown(path)
+
+
 def network() -> Network:
     torch.manual_seed(1)
     return Network(len(VOCABULARY.words), SMALL)
 
 
 def settings(stage: str, steps: int = 120) -> FitSettings:
-    return FitSettings(stage, steps, 4, 6 if stage == GLANCE else 12, 5e-3, seed=3, checkpoint_every=10)
+    return FitSettings(stage, steps, 4, 12, 5e-3, seed=3, checkpoint_every=10)
 
 
-def sources(stage: str, net: Network) -> list[Climb]:
-    if stage != MEMORY:
+def sources(stage: str, net: Network) -> list[Climb] | list[ClimbScene]:
+    if stage == GLANCE:
+        return [ClimbScene()] * 4
+    if stage == WHOLE:
         return [Climb()] * 4
     net.eval()
     climb = Climb()

@@ -73,6 +73,11 @@ class Example:
         return cls(read_truth(folder), cache, np.load(cache / "joints.npy"), len(list(cache.glob("look*.npy"))))
 
     @property
+    def task(self) -> str:
+        """The instruction it was recorded under, in its written form."""
+        return self.row.task
+
+    @property
     def frames(self) -> int:
         """How many frames."""
         return len(self.truth.stamps_ns)

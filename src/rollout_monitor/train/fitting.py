@@ -20,8 +20,7 @@ from torch import nn
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.train import checkpoint as checkpoints
 from rollout_monitor.train.batches import Batch, Mix, Source, make_batch
-from rollout_monitor.train.examples import Example
-from rollout_monitor.train.glances import Glances, make_glances
+from rollout_monitor.train.glances import Glances, Scene, make_glances
 from rollout_monitor.train.labels import DETAILS, FLAGS, GOALS
 from rollout_monitor.train.losses import answer_loss, details_loss, places_loss, text_loss
 from rollout_monitor.train.network import Network
@@ -52,7 +51,7 @@ class FitSettings:
 
 def fit(
     network: Network,
-    sources: Sequence[Source],
+    sources: Sequence[Source] | Sequence[Scene],
     vocabulary: Vocabulary,
     settings: FitSettings,
     checkpoint: Path | None = None,
@@ -65,7 +64,7 @@ def fit(
 
     Args:
         network: changed in place, in evaluation mode afterwards.
-        sources: training takes; in the stage `MEMORY` their views are what the network saw in them.
+        sources: training takes, in the stage `GLANCE` scenes; in `MEMORY` their views are what the network saw in them.
         vocabulary: the words.
         settings: stage, how long and how.
         checkpoint: file written every ``checkpoint_every`` steps and at the end; None: no file.
@@ -122,7 +121,7 @@ def _trained(network: Network, stage: str) -> list[nn.Parameter]:
 
 
 def _make(
-    sources: Sequence[Source],
+    sources: Sequence[Source] | Sequence[Scene],
     vocabulary: Vocabulary,
     settings: FitSettings,
     mix: Mix,
@@ -133,8 +132,8 @@ def _make(
     few = len(sources) < settings.batch or shares is not None
     chosen = [sources[int(i)] for i in rng.choice(len(sources), size=settings.batch, replace=few, p=shares)]
     if settings.stage == GLANCE:
-        return make_glances(rng, cast("list[Example]", chosen), vocabulary, mix)
-    return make_batch(rng, chosen, vocabulary, settings.length, mix)
+        return make_glances(rng, cast("list[Scene]", chosen), vocabulary, mix)
+    return make_batch(rng, cast("list[Source]", chosen), vocabulary, settings.length, mix)
 
 
 def _ahead(make: Callable[[int], Batch | Glances], steps: range) -> Iterator[Batch | Glances]:

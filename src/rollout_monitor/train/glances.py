@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from rollout_monitor.prm.backbone import CELLS, CHANNELS
 from rollout_monitor.prm.posture import FEATURES
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.train.batches import Mix, add_noise, lose, pad, worn
-from rollout_monitor.train.examples import SAME_WORDS, Example
+from rollout_monitor.train.examples import SAME_WORDS
 from rollout_monitor.train.labels import DETAILS, GOALS, TaskLabels, labels_of
 
 MOMENTS, TASKS = 2, 3
@@ -26,6 +27,44 @@ LOOKED_FOR = 4
 """Most goals of them that are looked for."""
 
 FloatArray = npt.NDArray[np.float32]
+
+
+class Scene(Protocol):
+    """Where moments come from; `rollout_monitor.train.examples.Example` is one."""
+
+    joints: FloatArray
+    has_joints: bool
+    looks: int
+
+    @property
+    def task(self) -> str:
+        """The instruction it was recorded under."""
+        ...
+
+    @property
+    def frames(self) -> int:
+        """How many moments."""
+        ...
+
+    def draw_task(self, rng: np.random.Generator, other: float) -> str:
+        """Its own task, or with probability ``other`` another one of its scene."""
+        ...
+
+    def draw_text(self, rng: np.random.Generator, task: str) -> str:
+        """A wording of a task."""
+        ...
+
+    def grid(self, look: int, path: npt.NDArray[np.int64]) -> FloatArray:
+        """Features of some moments, (t, 2, 76, 14, 14)."""
+        ...
+
+    def details(self, task: str, path: npt.NDArray[np.int64]) -> FloatArray:
+        """What progress is made of, (t, 3 goals, details), NaN where it is not known."""
+        ...
+
+    def shown(self, look: int, task: str, path: npt.NDArray[np.int64]) -> FloatArray:
+        """Where the things of the goals and the tool are, (t, 2 views, places, (x, y, seen))."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -55,7 +94,7 @@ class Glances:
     shown: FloatArray
 
 
-def make_glances(rng: np.random.Generator, sources: Sequence[Example], vocabulary: Vocabulary, mix: Mix) -> Glances:
+def make_glances(rng: np.random.Generator, sources: Sequence[Scene], vocabulary: Vocabulary, mix: Mix) -> Glances:
     """Moments of each source, see `MOMENTS`."""
     count = MOMENTS * len(sources)
     glances = Glances(
@@ -71,9 +110,7 @@ def make_glances(rng: np.random.Generator, sources: Sequence[Example], vocabular
     )
     texts: list[npt.NDArray[np.int64]] = []
     for number, source in enumerate(sources):
-        tasks = [source.row.task, *(source.draw_task(rng, 1.0) for _ in range(TASKS - 1))][
-            : TASKS if mix.language else 1
-        ]
+        tasks = [source.task, *(source.draw_task(rng, 1.0) for _ in range(TASKS - 1))][: TASKS if mix.language else 1]
         first = len(texts)
         for task in tasks:
             text = source.draw_text(rng, task) if mix.language else SAME_WORDS
@@ -97,7 +134,7 @@ def _look_for(
     glances: Glances,
     rows: slice,
     first: int,
-    source: Example,
+    source: Scene,
     tasks: Sequence[str],
     look: int,
     path: npt.NDArray[np.int64],

@@ -31,7 +31,7 @@ from rollout_monitor.train.fitting import GLANCE, MEMORY, FitSettings, fit
 from rollout_monitor.train.measuring import ask, hear, judged_answers
 from rollout_monitor.train.moments import PER_TAKE, MomentsExample, cache_moments
 from rollout_monitor.train.network import Network, Size
-from rollout_monitor.train.preparing import RATE_HZ, cache_features, make_backbone
+from rollout_monitor.train.preparing import EMBEDDED, RATE_HZ, cache_features, make_backbone
 from rollout_monitor.train.remembering import ToldTake, tell_all
 
 NAME = "table-1"
@@ -48,19 +48,22 @@ class Recipe:
     Attributes:
         takes: training takes, from seed 0 on.
         moments: of every take, rearranged and seen anew, see `moments`; 0 for none.
-        fresh: how many of them seeing is not trained on: what is remembered must also fit takes never seen.
+        fresh: how many of them seeing knows by their moments alone: what is remembered must also fit takes that were
+            not learned as they are.
         glance, memory: the two stages.
         mix: how sequences are made; its switches make the ablations.
         seed: of everything drawn.
+        backbone: the frozen network, see `rollout_monitor.train.backbone.load_middle`.
     """
 
-    takes: int = 840
+    takes: int = 1450
     moments: int = PER_TAKE
-    fresh: int = 0
-    glance: FitSettings = field(default_factory=lambda: FitSettings(GLANCE, 4200, 64, 4, 2e-3))
+    fresh: int = 610
+    glance: FitSettings = field(default_factory=lambda: FitSettings(GLANCE, 7000, 96, 1, 2e-3))
     memory: FitSettings = field(default_factory=lambda: FitSettings(MEMORY, 2500, 48, 44, 1.5e-3))
     mix: Mix = field(default_factory=Mix)
     seed: int = 0
+    backbone: str = EMBEDDED
 
 
 @dataclass(frozen=True)
@@ -99,17 +102,16 @@ def train(
     """
     torch.set_num_threads(1)  # two are slower at this size
     rows = training_rows(data, recipe.takes)
-    backbone = make_backbone(data, rows, work, recipe.seed)
+    backbone = make_backbone(data, rows, work, recipe.seed, recipe.backbone)
     report = _every(tell, "features", 50, len(rows))
     cache = cache_features(data, rows, work, backbone, jobs=jobs, report=report)
     vocabulary = Vocabulary.from_texts(training_texts())
     examples = [Example.load(data / TAKES / row.id, cache / row.id) for row in rows]
-    seen = rows[: len(rows) - recipe.fresh]
-    looked_at: list[Example] = examples[: len(seen)]
+    looked_at: list[Example] = examples[: len(examples) - recipe.fresh]
     if recipe.moments:
-        report = _every(tell, "moments", 50, len(seen))
-        cache = cache_moments(data, seen, work, backbone, count=recipe.moments, jobs=jobs, report=report)
-        looked_at = looked_at + [MomentsExample.load(data / TAKES / row.id, cache / row.id) for row in seen]
+        report = _every(tell, "moments", 50, len(rows))
+        cache = cache_moments(data, rows, work, backbone, count=recipe.moments, jobs=jobs, report=report)
+        looked_at = looked_at + [MomentsExample.load(data / TAKES / row.id, cache / row.id) for row in rows]
     torch.manual_seed(recipe.seed)
     network = Network(len(vocabulary.words), size or Size())
     losses = {}
@@ -204,8 +206,14 @@ def finish(trained: Trained, data: Path, work: Path, out: Path, recipe: Recipe) 
             "validation_accuracy": accuracy,
             "temperature": temperature,
             "joint_orders": JOINT_ORDERS,
+            "backbone": recipe.backbone,
             "seed": recipe.seed,
-            "data": {"takes": recipe.takes, "frame_rate_hz": RATE_HZ, "validation_takes": len(rows)},
+            "data": {
+                "takes": recipe.takes,
+                "moments": recipe.moments,
+                "frame_rate_hz": RATE_HZ,
+                "validation_takes": len(rows),
+            },
             "steps": {"glance": recipe.glance.steps, "memory": recipe.memory.steps},
         },
     )
@@ -241,18 +249,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, default=Path("data/train"), help="cached features and checkpoints")
     parser.add_argument("--out", type=Path, default=Path("models/table"), help="where the model's files go")
     parser.add_argument("--takes", type=int, default=default.takes, help="training takes")
-    parser.add_argument("--fresh", type=int, default=default.fresh, help="of them kept from seeing")
+    parser.add_argument(
+        "--fresh", type=int, default=default.fresh, help="of them that seeing knows by their moments alone"
+    )
     parser.add_argument("--glance-steps", type=int, default=default.glance.steps)
     parser.add_argument("--memory-steps", type=int, default=default.memory.steps)
+    parser.add_argument("--moments", type=int, default=default.moments, help="of every take, rearranged and seen anew")
+    parser.add_argument(
+        "--backbone",
+        default=EMBEDDED,
+        help="the frozen network: a vision model of transformers by name or folder (DINOv2, SigLIP, ...)",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes that make features")
     given = parser.parse_args(arguments)
     recipe = Recipe(
         takes=given.takes,
+        moments=given.moments,
         fresh=given.fresh,
         glance=replace(default.glance, steps=given.glance_steps, seed=given.seed),
         memory=replace(default.memory, steps=given.memory_steps, seed=given.seed),
         seed=given.seed,
+        backbone=given.backbone,
     )
     try:
         trained = train(given.data, given.work, recipe, jobs=given.jobs, tell=lambda line: print(line, flush=True))

@@ -17,12 +17,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rollout_monitor.errors import RolloutMonitorError
+from rollout_monitor.errors import InputError, RolloutMonitorError
 from rollout_monitor.prm.backbone import Backbone, prepare
 from rollout_monitor.prm.files import sha256_of
 from rollout_monitor.sim.tabletop.files import TAKES, TakeRow, read_pictures
 from rollout_monitor.sim.tabletop.world import VIEWS
 from rollout_monitor.train.examples import cache_take
+
+EMBEDDED = "efficientnet-lite0"
+"""The released model's frozen network."""
 
 RATE_HZ = 5.0
 """Frames per second that the model is trained with and asked at."""
@@ -32,7 +35,7 @@ PICTURES_PER_TAKE = 6
 TOLERANCE = 1e-4
 
 
-def make_backbone(data: Path, rows: Sequence[TakeRow], work: Path, seed: int) -> Path:
+def make_backbone(data: Path, rows: Sequence[TakeRow], work: Path, seed: int, name: str = EMBEDDED) -> Path:
     """Make ``backbone.onnx`` in the work folder unless it is there, its projection fitted to the first training takes.
 
     Args:
@@ -40,25 +43,36 @@ def make_backbone(data: Path, rows: Sequence[TakeRow], work: Path, seed: int) ->
         rows: its training takes; the first `PROJECTION_TAKES` count, so that a growing set keeps its features.
         work: folder of what training makes.
         seed: draws the pictures.
+        name: which frozen network, see `rollout_monitor.train.backbone.load_middle`.
 
     Raises:
+        InputError: the network cannot be loaded, or the work folder has features of another one.
         RolloutMonitorError: the exported network differs from torch.
     """
-    from rollout_monitor.train.backbone import FrozenBackbone, export_backbone, fit_projection  # noqa: PLC0415
+    from rollout_monitor.train.backbone import (  # noqa: PLC0415
+        FrozenBackbone,
+        export_backbone,
+        fit_projection,
+        load_middle,
+    )
 
-    path = work / "backbone.onnx"
+    path, named = work / "backbone.onnx", work / "backbone.txt"
     if path.is_file():
+        made = named.read_text(encoding="utf-8").strip() if named.is_file() else EMBEDDED
+        if made != name:
+            raise InputError(f"{work} holds features of the backbone {made}: give --work another folder for {name}")
         return path
     work.mkdir(parents=True, exist_ok=True)
     making = work / "backbone.making.onnx"
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():  # the packages chat
         warnings.simplefilter("ignore")
-        backbone = FrozenBackbone()
+        backbone = FrozenBackbone(load_middle(name))
         kept = fit_projection(backbone, _sample(data, rows[:PROJECTION_TAKES], seed))
         difference = export_backbone(backbone, making)
     print(f"backbone: projection keeps {kept:.0%} of the variance, onnxruntime differs by {difference:.1e}", flush=True)
     if not difference <= TOLERANCE:
         raise RolloutMonitorError(f"the exported backbone differs from torch by {difference:.1e}")
+    named.write_text(name, encoding="utf-8")
     making.rename(path)
     return path
 
