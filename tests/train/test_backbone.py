@@ -1,4 +1,4 @@
-"""Another frozen network: small ones of three kinds with random weights, saved to disk as a user's download would be."""
+"""Another frozen network: small ones of three kinds with random weights, saved to disk as a download would be."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("torch", reason="the extra [train] is not installed (pip install 'rollout-monitor[train]')")
 pytest.importorskip("onnx", reason="the extra [train] is not installed (pip install 'rollout-monitor[train]')")
-transformers = pytest.importorskip(
+pytest.importorskip(
     "transformers", reason="the extra [backbones] is not installed (pip install 'rollout-monitor[backbones]')"
 )
 
 import torch
-
+import transformers
 
 from rollout_monitor.errors import InputError
 from rollout_monitor.prm.backbone import CELLS, CHANNELS, SIDE, Backbone

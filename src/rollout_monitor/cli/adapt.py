@@ -49,7 +49,13 @@ def adapt(
     with calibrated thresholds. Needs the extra [train].
     """
     try:
-        from rollout_monitor.train import adapting, exporting, own_takes, thresholds  # noqa: PLC0415 - torch
+        from rollout_monitor.train import (  # noqa: PLC0415 - torch
+            adapting,
+            exporting,
+            negatives,
+            own_takes,
+            thresholds,
+        )
     except ImportError as error:
         raise RolloutMonitorError(f"adapting needs torch ({error}); pip install 'rollout-monitor[train]'") from error
     import torch  # noqa: PLC0415
@@ -83,7 +89,7 @@ def adapt(
         mine = own_takes.read_takes(
             takes,
             task,
-            description.get("other_texts", ()),
+            negatives.other_texts(network, vocabulary, task),
             Backbone(folder / "backbone.onnx"),
             JointOrders(description["joint_orders"]),
             rate_hz,

@@ -95,7 +95,14 @@ def adapt_network(
 
 def label_takes(network: Network, vocabulary: Vocabulary, takes: Sequence[CellTake]) -> list[CellTake]:
     """Takes with progress as far as it can be known: what the network sees, bent to the marks, see `corrected`."""
-    return [replace(take, curve=corrected(watch(network, vocabulary, take).value, take.success)) for take in takes]
+    labelled = []
+    for take in takes:
+        own = corrected(watch(network, vocabulary, take).value, take.success)
+        others = [
+            corrected(watch(network, vocabulary, replace(take, text=text)).value, False) for text in take.other_texts
+        ]
+        labelled.append(replace(take, curve=own, other_curves=others))
+    return labelled
 
 
 def watch(

@@ -2,7 +2,7 @@
 
 Nobody knows their true progress. What the network itself sees is taken and bent to the mark (`corrected`); where it
 does not know the task, a success is taken to have gone evenly. Both outcomes are played back with rewinds like
-simulated takes. Under an instruction of another task nothing is known but that it was not done.
+simulated takes. Under another instruction it was not done, and what the network sees is bent to that.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from rollout_monitor.train.examples import STEP
 from rollout_monitor.train.labels import NO_TASK, TaskLabels
 
 FloatArray = npt.NDArray[np.float32]
+OWN = "own"
+"""The instruction that the user gave; the others are counted."""
+
 DONE_FROM = 0.96
 """Share of a success's time from which it counts as done."""
 
@@ -55,6 +58,7 @@ class CellTake:
         text: the instruction.
         other_texts: instructions of other tasks.
         curve: progress of every frame as far as it is known, float64 (frames,), NaN where not.
+        other_curves: the same under each of ``other_texts``; empty: not known.
     """
 
     id: str
@@ -66,6 +70,7 @@ class CellTake:
     text: str
     other_texts: Sequence[str]
     curve: npt.NDArray[np.float64]
+    other_curves: Sequence[npt.NDArray[np.float64]] = ()
 
     @property
     def frames(self) -> int:
@@ -74,15 +79,17 @@ class CellTake:
 
     def draw(self, rng: np.random.Generator, mix: Mix, vocabulary: Vocabulary) -> CellView:
         """Its own instruction, or with the mix's share one of another task."""
-        own = not self.other_texts or rng.random() >= mix.other_task
-        text = self.text if own else self.other_texts[int(rng.integers(len(self.other_texts)))]
-        return CellView(self, "own" if own else "other", vocabulary.encode(text)[0])
+        if not self.other_texts or rng.random() >= mix.other_task:
+            return CellView(self, OWN, vocabulary.encode(self.text)[0])
+        number = int(rng.integers(len(self.other_texts)))
+        return CellView(self, str(number), vocabulary.encode(self.other_texts[number])[0])
 
     def judge(self, task: str, path: npt.NDArray[np.int64]) -> TimeLabels:
         """Progress along a path of frames, by time."""
         unknown = np.full(len(path), -1, dtype=np.int64)
-        if task != "own":
-            return TimeLabels(np.full(len(path), np.nan), np.zeros(len(path), dtype=np.bool_), unknown)
+        if task != OWN:
+            seen = self.other_curves[int(task)][path] if self.other_curves else np.full(len(path), np.nan)
+            return TimeLabels(seen, np.zeros(len(path), dtype=np.bool_), unknown)
         progress = self.curve[path]
         done = np.asarray((progress >= DONE_FROM) & self.success, dtype=np.bool_)
         return TimeLabels(progress, done, unknown)

@@ -23,6 +23,7 @@ from rollout_monitor.train.batches import Source
 from rollout_monitor.train.cell_takes import CellTake, curve_by_time
 from rollout_monitor.train.examples import Example
 from rollout_monitor.train.measuring import SEE_ALL, ask, with_context
+from rollout_monitor.train.negatives import other_texts
 from rollout_monitor.train.network import Network
 from rollout_monitor.train.preparing import RATE_HZ, cache_features
 from rollout_monitor.train.thresholds import calibrate
@@ -173,12 +174,12 @@ def adapt_to(
     suite: Suite, mine: Sequence[Example], recipe: AdaptRecipe, replay: Sequence[Source]
 ) -> tuple[Network, float]:
     """What `rollout-monitor adapt` does with a user's takes: pictures, joints and marks, no truth."""
-    takes = label_takes(suite.network, suite.vocabulary, [as_cell_take(example) for example in mine])
+    takes = label_takes(suite.network, suite.vocabulary, [as_cell_take(example, suite) for example in mine])
     seen, network = cross_validate(suite.network, suite.vocabulary, takes, recipe, replay, jobs=suite.jobs)
     return network, calibrate(seen.forward, RATE_HZ).values["outcome.progress_threshold"]
 
 
-def as_cell_take(example: Example) -> CellTake:
+def as_cell_take(example: Example, suite: Suite) -> CellTake:
     """A simulated take as a user would have it."""
     success = example.row.outcome == "success"
     return CellTake(
@@ -189,7 +190,7 @@ def as_cell_take(example: Example) -> CellTake:
         has_wrist=True,
         success=success,
         text=example.row.text,
-        other_texts=(),
+        other_texts=other_texts(suite.network, suite.vocabulary, example.row.text),
         curve=curve_by_time(example.frames, success),
     )
 
