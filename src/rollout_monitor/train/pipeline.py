@@ -121,7 +121,7 @@ def train(
         vocabulary,
         recipe.glance,
         work / f"{name}-glance.pt",
-        mix=recipe.mix,
+        mix=replace(recipe.mix, rewinds=True),  # a single moment knows no rewinds
         report=_steps(tell, "seeing", recipe.glance.steps),
     )
     told = tell_of_all(network, vocabulary, examples, recipe, tell)

@@ -106,6 +106,7 @@ def judge(
     present: tuple[bool, bool, bool] = SEE_ALL,
     seed: int = 0,
     threshold: float = measures.SUCCESS_PROGRESS,
+    words: str | None = None,
 ) -> Judged:
     """Ask a network about takes.
 
@@ -116,8 +117,9 @@ def judge(
         present: which views, and whether joints, it gets.
         seed: draws the wordings of other instructions.
         threshold: end progress that counts as success.
+        words: said in the place of every instruction.
     """
-    own = [ask(network, vocabulary, example, present=present, threshold=threshold) for example in examples]
+    own = [ask(network, vocabulary, example, text=words, present=present, threshold=threshold) for example in examples]
     own = with_context(own, [example.truth for example in examples])
     rng = np.random.default_rng(seed)
     others = []
@@ -125,7 +127,7 @@ def judge(
         if answers.succeeded and example.row.alternatives:
             # The first is the one that only roles, sides or the order of the words tell apart.
             task = example.row.alternatives[0]
-            text = example.draw_text(rng, task)
+            text = words or example.draw_text(rng, task)
             others.append(ask(network, vocabulary, example, task=task, text=text, present=present, threshold=threshold))
     return Judged(own, others)
 
