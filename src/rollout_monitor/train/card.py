@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rollout_monitor.train.preparing import EMBEDDED
 from rollout_monitor.train.qualifying import ADAPT_TAKES, Column, as_markdown
 
 CARD = "MODEL_CARD.md"
+_EMBEDDED = "The first eleven blocks of EfficientNet-Lite0"
 
 
 def write_card(folder: Path, description: dict[str, Any], columns: Sequence[Column]) -> Path:
@@ -24,9 +26,11 @@ def write_card(folder: Path, description: dict[str, Any], columns: Sequence[Colu
         _CARD.format(
             **description,
             table=as_markdown(columns),
+            network=_EMBEDDED if description["backbone"] == EMBEDDED else f"`{description['backbone']}`",
             words=len(description["vocabulary"]),
             state=description["state_size"],
             takes=description["data"]["takes"],
+            moments=description["data"]["moments"],
             validation=description["data"]["validation_takes"],
             glance=description["steps"]["glance"],
             memory=description["steps"]["memory"],
@@ -53,8 +57,8 @@ and how many goals of the task are done. This page is written by `rollout-monito
 
 ## What it is
 
-- The first eleven blocks of EfficientNet-Lite0, frozen (224 x 224, whole frame), on a first camera and, where there is
-  one, a wrist camera: a 14 x 14 grid of middle features and colours.
+- {network}, frozen (224 x 224, whole frame), on a first camera and, where there is one, a wrist
+  camera: a 14 x 14 grid of middle features and colours.
 - A reader of the task's words ({words} words; others are reported when an attempt begins) that takes the
   instruction apart into up to three goals. For each goal the pictures are searched for its object and its target.
 - What a moment shows of each goal is put into eight details (held, in place, blocked, distances); a GRU of {state}
@@ -66,9 +70,10 @@ and how many goals of the task are done. This page is written by `rollout-monito
 ## Data
 
 {takes} simulated takes ([docs/simulation.md](../../docs/simulation.md), plan `train`, seeds from 0) and {validation}
-for calibration (plan `val`). Seeing was taught in {glance} steps on single moments, remembering in {memory} steps on
-sequences with other speeds, pauses, rewinds and cuts, under the take's own and other instructions, seed {seed}
-(`make train-embedded`).
+for calibration (plan `val`). Seeing was taught in {glance} steps on single moments: frames as they were recorded, and
+{moments} moments of each take made anew, each with a look of its own and things put elsewhere. Remembering was taught
+in {memory} steps on sequences with other speeds, pauses, rewinds and cuts, under the take's own and other
+instructions, seed {seed} (`make train-embedded`).
 
 ## Measured
 
@@ -87,7 +92,7 @@ The success probability {decides} the outcome (right on {validation_accuracy:.0%
   it does on public ones is in [docs/model.md](../../docs/model.md).
 - It knows the objects and the wordings of that table. Words it never saw are read as unknown ones.
 - Progress is defined by the table's goals ([docs/simulation.md](../../docs/simulation.md)); it is no estimate of time.
-- How long it was trained was settled after the test figures of a shorter training had been seen once.
+- How it was trained was settled after the test figures of earlier trainings had been seen; no test take was trained on.
 - Takes of one table come from one generator: seeds, arms, cameras and tasks are new, the drawing of the world is not.
 
 ## Licences

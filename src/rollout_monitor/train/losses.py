@@ -18,8 +18,11 @@ BIN_WIDTH = 1.0 / BINS
 SOFTNESS = 0.012
 """Standard deviation of the target distribution around the true progress."""
 
-DISTANCE, SUCCESS, DIRECTION, SUBTASK, LOOKING = 4.0, 0.7, 0.5, 0.25, 0.5
+DISTANCE, CHANGE, SUCCESS, DIRECTION, SUBTASK, LOOKING = 4.0, 8.0, 0.7, 0.5, 0.25, 0.5
 """Weights of the parts of the loss beside the progress distribution's."""
+
+CHANGE_STEPS = 5
+"""A second: over so many steps the direction of progress is judged."""
 
 DETAIL_UNIT_M, DETAIL_MOST_M = 0.2, 0.6
 NEARNESS = 0.11
@@ -34,10 +37,12 @@ def answer_loss(said: Answer, batch: Batch) -> torch.Tensor:
     spread = -(soft_targets(wanted) * log_bins).sum(-1)
     # Distributions do not know that bins have an order: the mean's error says so.
     centres = (torch.arange(BINS) + 0.5) * BIN_WIDTH
-    distance = ((log_bins.exp() * centres).sum(-1) - wanted).abs()
+    error = (log_bins.exp() * centres).sum(-1) - wanted
+    # What rises has to rise: an error that stays the same costs less than one that comes and goes.
+    change = nn.functional.pad(error[:, CHANGE_STEPS:] - error[:, :-CHANGE_STEPS], (CHANGE_STEPS, 0)).abs()
     done = torch.from_numpy(batch.done)
     finished = nn.functional.binary_cross_entropy_with_logits(said.success, done, reduction="none")
-    each = known * (spread + DISTANCE * distance) + SUCCESS * finished
+    each = known * (spread + DISTANCE * error.abs() + CHANGE * change) + SUCCESS * finished
     each = (
         each + DIRECTION * _classes(said.direction, batch.direction) + SUBTASK * _classes(said.subtask, batch.subtask)
     )
