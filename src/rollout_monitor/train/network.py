@@ -152,7 +152,7 @@ class ViewReader(nn.Module):  # type: ignore[misc]
 
     def forward(self, grid: torch.Tensor, goals: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """See the class."""
-        count, number = goals.shape[0], goals.shape[1]
+        count, number = grid.shape[0], goals.shape[1]
         keys_values, mean = self.cells(grid)
         keys, values = keys_values.split(self._key, dim=2)
         query = torch.cat(
