@@ -6,8 +6,8 @@ segment whose lock can be had belongs to nobody.
 
 Ports (``..._port7000``, 50 kB) are shared between processes and stay behind, also where everybody ended in good order.
 When a few dozen lie about, nodes that start begin to miss each other. They are removed when no process holds any lock:
-a process that starts locks its segment before it opens a port, so none can be about to use one. Locks can only be tried,
-and a process that wants one just then does without it, deaf: no port's lock is tried while anybody has a segment.
+a process that starts locks its segment before it opens a port, so none can be about to use one. A lock can only be
+tried, and a process that wants it just then does without, deaf: no port's lock is tried while anybody has a segment.
 """
 
 from __future__ import annotations
