@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import domain_of_our_own, open_graph
+from conftest import open_graph
+from domains import domain_of_our_own
 from graph import Graph
 from rollout_monitor_nodes.graph_probe import domains_in_use
 
