@@ -52,11 +52,11 @@ def other_graph(tmp_path: Path) -> Iterator[Graph]:
 
 @pytest.fixture(scope="session")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Rollout:
-    """A minute of an attempt that is still running when the recording ends; it is only read."""
+    """Two minutes of an attempt that is still running when the recording ends; it is only read."""
     from synthetic import make_rollout  # noqa: PLC0415 - imports messages
 
     folder = tmp_path_factory.mktemp("bag") / "endless"
-    return make_rollout(folder, episode_id="endless", seconds=60.0, camera_hz=10, with_end=False)
+    return make_rollout(folder, episode_id="endless", seconds=120.0, camera_hz=10, with_end=False)
 
 
 @pytest.hookimpl(wrapper=True)

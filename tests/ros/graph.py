@@ -71,6 +71,14 @@ def slowness() -> float:
     return max(1.0, (time.monotonic() - began_s) / WORK_S)
 
 
+def unhurried() -> float:
+    """A rate of playing with which this machine keeps up as easily as one that has nothing else to do with rate 1.
+
+    For nodes that judge by stamps alone: to others a slow recording is one that falls silent again and again.
+    """
+    return max(0.1, 1.0 / slowness())
+
+
 class Within:
     """A time that is promised on a machine that has nothing else to do, counted from when this is made."""
 

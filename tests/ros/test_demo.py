@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from graph import Graph
+from graph import Graph, unhurried
 from stack import NAMESPACE, PATIENT, Stack
 from test_stack import differences
 
@@ -48,8 +48,8 @@ def test_the_embedded_model_judges_live_as_it_does_offline(
         assert [point.raw for point in offline.curve] != [point.raw for point in without.curve]
     stack = Stack(graph)
     stack.start_all(None, patient=True, **({} if folder is None else {"model_path": folder}))
-    stack.play(bag, prefix="", rate=1.0)
-    live = stack.report(offline.episode_id)
+    stack.play(bag, prefix="", rate=unhurried())
+    live = stack.report(offline.episode_id, 300.0)
     assert live.robot == offline.robot and live.source == offline.source
     assert stack.nodes["prm_node"].popen.poll() is None
     assert NAMESPACE in stack.nodes["prm_node"].text

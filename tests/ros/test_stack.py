@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import open_graph
+from graph import unhurried
 from rollout_monitor_nodes.common.conversions import joint_health_from_msg
 from rosbags.highlevel import AnyReader
 from stack import NAMESPACE, PATIENT, PATIENT_GATE, Stack
@@ -40,8 +41,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory, rollout: Rollout) -> Iterato
         stack = Stack(graph)
         try:
             stack.start_all(rollout.curve, patient=True)
-            replay = stack.play(rollout.folder, rate=1.0)
-            stack.report(rollout.episode_id)
+            replay = stack.play(rollout.folder, rate=unhurried())
+            stack.report(rollout.episode_id, 300.0)
             assert replay.wait() == 0
             stack.nodes["recorder"].said("closed (its report has come)")
         except BaseException:
@@ -191,8 +192,8 @@ def test_diagnostics_name_every_stream(stack: Stack) -> None:
 def test_the_same_recording_again_is_another_episode(stack: Stack, rollout: Rollout) -> None:
     """At three times the speed; nothing of the first attempt is overwritten."""
     before = len(stack.reports.messages)
-    replay = stack.play(rollout.folder, rate=3.0)
-    stack.graph.until("a second report", lambda: len(stack.reports.messages) > before, 60.0)
+    replay = stack.play(rollout.folder, rate=3.0 * unhurried())
+    stack.graph.until("a second report", lambda: len(stack.reports.messages) > before, 300.0)
     assert replay.wait() == 0
     again = stack.reports.messages[-1]
     assert again.episode_id == rollout.episode_id and again.estimates >= 29
