@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from domains import domain_of_our_own
 
 from rollout_monitor.bringup.parameters import read_parameters, resolve
 
@@ -18,7 +20,6 @@ from sensor_msgs.msg import Image  # noqa: E402
 
 pytestmark = pytest.mark.ros
 
-DOMAIN = 10
 DEADLINE_S = 60.0
 IMAGES, WIDTH, HEIGHT, RATE_HZ = 100, 1920, 1080, 10.0
 UNBROKEN = 12  # images in a row
@@ -29,7 +30,7 @@ import rclpy
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image
 
-rclpy.init(domain_id={DOMAIN})
+rclpy.init(domain_id=int(sys.argv[1]))
 node = rclpy.create_node("camera")
 publisher = node.create_publisher(Image, "image", QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT))
 image = Image(width={WIDTH}, height={HEIGHT}, step={WIDTH} * 3, encoding="rgb8")
@@ -47,14 +48,20 @@ rclpy.shutdown()
 """
 
 
+@pytest.fixture(scope="module")
+def domain() -> Iterator[int]:
+    with domain_of_our_own() as domain:
+        yield domain
+
+
 @pytest.mark.parametrize(
     "key", ["/**", "/**/prm_node", "/*/prm_node", "/prm_node", "prm_node", "/ur5e/prm_node", "/ur5e/**"]
 )
-def test_sections_match_as_ros_matches_them(tmp_path: Path, key: str) -> None:
+def test_sections_match_as_ros_matches_them(tmp_path: Path, domain: int, key: str) -> None:
     path = tmp_path / "parameters.yaml"
     path.write_text(f"{key}:\n  ros__parameters:\n    gate: {{jump_s: 2.0}}\n    names: [a, b]\n", encoding="utf-8")
     context = rclpy.Context()
-    rclpy.init(args=["--ros-args", "--params-file", str(path)], context=context, domain_id=DOMAIN)
+    rclpy.init(args=["--ros-args", "--params-file", str(path)], context=context, domain_id=domain)
     try:
         for namespace in ("", "/ur5e", "/lab/ur5e"):
             node = rclpy.create_node("prm_node", namespace=namespace or None, context=context)
@@ -65,17 +72,17 @@ def test_sections_match_as_ros_matches_them(tmp_path: Path, key: str) -> None:
         rclpy.shutdown(context=context)
 
 
-def test_large_best_effort_images_arrive() -> None:
+def test_large_best_effort_images_arrive(domain: int) -> None:
     """Without the shared-memory profile most of them are lost, silently: no run of them arrives unbroken."""
     context = rclpy.Context()
-    rclpy.init(context=context, domain_id=DOMAIN)
+    rclpy.init(context=context, domain_id=domain)
     node = rclpy.create_node("viewer", context=context)
     executor = SingleThreadedExecutor(context=context)
     executor.add_node(node)
     got: list[int] = []
     qos = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
     node.create_subscription(Image, "image", lambda image: got.append(image.header.stamp.sec), qos)
-    with subprocess.Popen([sys.executable, "-c", PUBLISHER]) as camera:
+    with subprocess.Popen([sys.executable, "-c", PUBLISHER, str(domain)]) as camera:
         try:
             while longest_run(got) < UNBROKEN and camera.poll() is None:
                 executor.spin_once(timeout_sec=0.1)

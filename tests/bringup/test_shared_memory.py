@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -20,13 +21,18 @@ sys.stdin.read()
 """
 
 
+def touch(path: Path, age_s: float = 60.0) -> None:
+    """Make an empty file of that age."""
+    path.touch()
+    made = path.stat().st_mtime - age_s
+    os.utime(path, (made, made))
+
+
 def make_segment(folder: Path, name: str, age_s: float = 60.0) -> Path:
     """A segment and its lock file; returns the lock file."""
     (folder / name).write_bytes(b"data")
     lock = folder / f"{name}_el"
-    lock.touch()
-    made = lock.stat().st_mtime - age_s
-    os.utime(lock, (made, made))
+    touch(lock, age_s)
     return lock
 
 
@@ -89,16 +95,39 @@ def test_ports_go_when_nobody_holds_a_lock_and_never_before(tmp_path: Path, lock
     """A process that starts has locked its segment before it opens a port."""
     make_port(tmp_path, 7000)
     make_port(tmp_path, 7001)
-    (tmp_path / lock).touch()
+    touch(tmp_path / lock)
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path / lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as owner:
         assert owner.stdout is not None and owner.stdout.readline() == "locked\n"
         assert shared_memory.remove_dead(tmp_path) == []
         owner.kill()
-    removed = shared_memory.remove_dead(tmp_path)
-    assert [path.name for path in removed] == ["fastrtps_port7000", "fastrtps_port7001"]
+    removed = [path.name for path in shared_memory.remove_dead(tmp_path)]
+    assert [name for name in removed if "port" in name] == ["fastrtps_port7000", "fastrtps_port7001"]
     assert not [path for path in tmp_path.iterdir() if "port" in path.name]
+
+
+@pytest.mark.parametrize("age_s", [0.0, 60.0])
+def test_no_lock_of_a_port_is_tried_while_somebody_may_open_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age_s: float
+) -> None:
+    """A node that found its port's lock taken for that moment was deaf: Failed init_port, open_and_lock_file failed."""
+    make_port(tmp_path, 7000)
+    lock = make_segment(tmp_path, "fastrtps_0123456789abcdef", age_s)
+    touch(tmp_path / "fastrtps_port7000_el")
+    tried: list[str] = []
+    flock = fcntl.flock
+
+    def note(descriptor: int, kind: int) -> None:
+        tried.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        flock(descriptor, kind)
+
+    with lock.open() as owner:
+        flock(owner, fcntl.LOCK_EX)
+        monkeypatch.setattr(fcntl, "flock", note)
+        assert shared_memory.remove_dead(tmp_path) == []
+    assert not [name for name in tried if "port" in name]
+    assert age_s or not tried, "a young segment is about to be locked"
 
 
 def test_a_young_port_stays(tmp_path: Path) -> None:

@@ -236,6 +236,18 @@ def test_a_stray_stamp_on_a_useless_message_silences_nothing() -> None:
     assert 38 <= len(summaries) <= 41
 
 
+def test_a_stream_that_pauses_is_not_told_of_in_the_time_of_others() -> None:
+    """Its last messages wait for the next summary; only messages without a stamp to go by are told of before."""
+    stream = JointStream(SETTINGS)
+    messages = arm(500.0, 1.05)
+    send(stream, messages)
+    then_ns = messages[-1][0]
+    assert [stream.tell_unheard(then_ns + k * S // 10) for k in range(5, 40)] == [None] * 35
+    stream.add(0, NAMES, [0.0, 0.0])
+    told = stream.tell_unheard(then_ns + 4 * S)
+    assert told is not None and (told.stamp_ns, told.health.unstamped) == (then_ns + 4 * S, 1)
+
+
 def test_late_messages_do_not_change_what_is_told() -> None:
     messages = arm(500.0, 4.0)
     clean = send(JointStream(SETTINGS), messages)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
-import os
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from domains import domain_of_our_own
 
 if TYPE_CHECKING:
     from graph import Graph
@@ -23,8 +20,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 NEEDED = ("rclpy", "rollout_monitor_msgs", "rollout_monitor_nodes")
 MISSING = [name for name in NEEDED if not importlib.util.find_spec(name)]
 collect_ignore_glob = ["test_*.py"] if MISSING else []
-
-DOMAINS = range(60, 100)
 
 
 def pytest_report_header() -> str | None:
@@ -39,23 +34,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if {"graph", "stack"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.ros)
-
-
-@contextmanager
-def domain_of_our_own() -> Iterator[int]:
-    """A domain that no other test on this machine uses, also of another run: they would hear each other's robots."""
-    folder = Path(tempfile.gettempdir()) / f"rollout-monitor-domains-{os.getuid()}"
-    folder.mkdir(exist_ok=True)
-    first = os.getpid() % len(DOMAINS)
-    for domain in (*DOMAINS[first:], *DOMAINS[:first]):
-        with (folder / str(domain)).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            yield domain
-            return
-    raise RuntimeError(f"all domains from {DOMAINS[0]} to {DOMAINS[-1]} are in use")
 
 
 @pytest.fixture
@@ -74,11 +52,11 @@ def other_graph(tmp_path: Path) -> Iterator[Graph]:
 
 @pytest.fixture(scope="session")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Rollout:
-    """A minute of an attempt that is still running when the recording ends; it is only read."""
+    """Two minutes of an attempt that is still running when the recording ends; it is only read."""
     from synthetic import make_rollout  # noqa: PLC0415 - imports messages
 
     folder = tmp_path_factory.mktemp("bag") / "endless"
-    return make_rollout(folder, episode_id="endless", seconds=60.0, camera_hz=10, with_end=False)
+    return make_rollout(folder, episode_id="endless", seconds=120.0, camera_hz=10, with_end=False)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,14 +7,46 @@ from pathlib import Path
 from typing import Any
 
 from graph import Graph, Heard, Process
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rollout_monitor_nodes.common.conversions import report_from_msg, status_from_msg
 
+from rollout_monitor.episode.settings import GateSettings, MonitorSettings
+from rollout_monitor.events.settings import EventSettings, InputSettings
 from rollout_monitor.records import EpisodeReport, MonitorStatus
 
 NAMESPACE = "/ur5e"
 CAMERAS = ("front", "wrist")
 LISTENERS = 2  # subscriptions of one node on rollout/episode: latched and volatile
 STACK_NODES = ("prm_node", "monitor_node", "recorder")
+
+EVERY_STATUS = QoSProfile(
+    depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+"""As a latched viewer, but one that misses none while the test is busy elsewhere."""
+
+PATIENT = MonitorSettings(
+    merge_wait_s=30.0, end_wait_s=120.0, events=EventSettings(inputs=InputSettings(camera_lost_s=60.0))
+)
+PATIENT_GATE = GateSettings(cameras=CAMERAS, pair_wait_s=2.0, pair_skew_s=2.0)
+"""Waits in which a machine that is slow or busy comes to its end. Then nothing is judged by passing time: what does not
+agree with the same recording judged offline is not the machine's fault.
+"""
+
+PATIENT_MONITOR = {
+    "merge_wait_s": PATIENT.merge_wait_s,
+    "end_wait_s": PATIENT.end_wait_s,
+    "events__inputs__camera_lost_s": PATIENT.events.inputs.camera_lost_s,
+    "quiet_s": 10.0,
+    "fallback_s": 30.0,
+}
+PATIENT_PRM = {
+    "gate__pair_wait_s": PATIENT_GATE.pair_wait_s,
+    "gate__pair_skew_s": PATIENT_GATE.pair_skew_s,
+    "queue": 1000,
+    "end_wait_s": 3.0,
+}
+PATIENT_RECORDER = {"report_wait_s": 600.0, "stop_wait_s": 60.0}
+"""The same as parameters of the nodes; the model gets every frame set, however long it takes."""
 
 
 class Stack:
@@ -25,7 +57,7 @@ class Stack:
         self.episodes = graph.folder / "episodes"
         self.recordings = graph.folder / "recordings"
         self.nodes: dict[str, Process] = {}
-        self.statuses = self.listen("rollout/status", "MonitorStatus", "LATCHED")
+        self.statuses = self.listen("rollout/status", "MonitorStatus", EVERY_STATUS)
         self.events = self.listen("rollout/events", "MonitorEvent", "RECORDS")
         self.reports = self.listen("rollout/reports", "EpisodeReport", "REPORTS")
         self.kinematics = self.listen("rollout/kinematics", "Kinematics", "RECORDS")
@@ -33,7 +65,7 @@ class Stack:
             kind = "".join(word.capitalize() for word in service.split("_"))
             graph.client(f"{NAMESPACE}/rollout/{service}", f"rollout_monitor_msgs/srv/{kind}")
 
-    def listen(self, topic: str, kind: str, profile: str) -> Heard:
+    def listen(self, topic: str, kind: str, profile: str | QoSProfile) -> Heard:
         """Listen to one of the stack's topics."""
         return self.graph.listen(f"{NAMESPACE}/{topic}", f"rollout_monitor_msgs/msg/{kind}", profile)
 
@@ -50,11 +82,11 @@ class Stack:
         """recorder with its recordings in the test's folder."""
         return self._start("recorder", episodes=self.episodes, recordings=self.recordings, **parameters)
 
-    def start_all(self, curve: Path | None, **monitor_parameters: object) -> None:
-        """All three, and wait until they hear each other."""
-        self.start_prm(curve)
-        self.start_monitor(**monitor_parameters)
-        self.start_recorder()
+    def start_all(self, curve: Path | None, *, patient: bool = False, **prm_parameters: object) -> None:
+        """All three, patient or as they are by default, and wait until they hear each other."""
+        self.start_prm(curve, **(PATIENT_PRM if patient else {}), **prm_parameters)
+        self.start_monitor(**(PATIENT_MONITOR if patient else {}))
+        self.start_recorder(**PATIENT_RECORDER)
         self.wait_until_connected()
 
     def _start(self, node: str, **parameters: object) -> Process:
@@ -114,7 +146,7 @@ class Stack:
         """The newest status."""
         return status_from_msg(self.statuses.messages[-1])
 
-    def report_message(self, episode_id: str, deadline_s: float = 60.0) -> Any:
+    def report_message(self, episode_id: str, deadline_s: float = 120.0) -> Any:
         """Wait for an episode's report message."""
 
         def found() -> Any:
@@ -122,7 +154,7 @@ class Stack:
 
         return self.graph.until(f"the report of {episode_id}", found, deadline_s)
 
-    def report(self, episode_id: str, deadline_s: float = 60.0) -> EpisodeReport:
+    def report(self, episode_id: str, deadline_s: float = 120.0) -> EpisodeReport:
         """Wait for an episode's report."""
         return report_from_msg(self.report_message(episode_id, deadline_s))
 

@@ -19,12 +19,13 @@ COMMAND = [sys.executable, "-m", "rollout_monitor"]
 
 
 def test_replay_plays_and_ends_with_its_own_exit_code(graph: Graph, tmp_path: Path) -> None:
-    rollout = make_rollout(tmp_path / "it's a bag", seconds=1.0, cameras=("front",))
+    rollout = make_rollout(tmp_path / "it's a bag", seconds=1.0, joint_hz=250, cameras=("front",))
     joints = graph.listen("/arm/joint_states", "sensor_msgs/msg/JointState", "REPLAY", raw=True)
     options = ["--namespace", "arm", "--rate", "4", "--topic", "/joint_states", "--wait", "60"]
     replay = graph.start_command("replay", [*COMMAND, "replay", str(rollout.folder), *options])
     graph.until("the end", lambda: replay.popen.poll() is not None)
     assert replay.wait() == 0
+    graph.until("all joint states", lambda: len(joints.messages) >= rollout.joint_messages)
     assert len(joints.messages) == rollout.joint_messages
     assert "Traceback" not in replay.text
 
@@ -64,7 +65,7 @@ def test_doctor_measures_and_judges_a_running_graph(graph: Graph) -> None:
     env = {**os.environ, "ROS_DOMAIN_ID": str(graph.domain)}
     doctor = subprocess.Popen([*COMMAND, "doctor", "--json"], stdout=subprocess.PIPE, env=env, text=True)
     try:
-        graph.until("the doctor's answer", lambda: doctor.poll() is not None, 60.0)
+        graph.until("the doctor's answer", lambda: doctor.poll() is not None, 120.0)
         answer = json.loads(doctor.stdout.read())  # type: ignore[union-attr]
     finally:
         doctor.kill()

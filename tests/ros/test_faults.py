@@ -11,11 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from graph import Graph, Process
+from graph import Graph, Process, Within
 from rollout_monitor_nodes.common.cdr import header_stamp_ns
 from rollout_monitor_nodes.common.conversions import time_to_msg
 from sensor_msgs.msg import Image
-from stack import NAMESPACE, Stack
+from stack import NAMESPACE, PATIENT_PRM, Stack
 from synthetic import NS, Rollout
 
 from rollout_monitor.records import EpisodeReport, EpisodeState, EventKind
@@ -59,14 +59,13 @@ def test_a_stop_in_mid_episode_loses_nothing(graph: Graph, endless: Rollout, num
     stack.start_all(endless.curve)
     stack.play(endless.folder, rate=1.0)
     graph.until("estimates", lambda: stack.statuses.messages[-1].estimates >= 5)
-    asked_s = time.monotonic()
+    within = Within(WITHIN_S)
     for process in stack.nodes.values():
         process.signal(number)
     report = stack.report("endless")
-    took_s = time.monotonic() - asked_s
+    assert within.kept()
     assert {name: process.wait() for name, process in stack.nodes.items()} == dict.fromkeys(stack.nodes, 0)
     assert not [name for name, process in stack.nodes.items() if "Traceback" in process.text]
-    assert took_s < WITHIN_S
     assert report.state is EpisodeState.INTERRUPTED and number.name in report.outcome.reason
     assert report.estimates >= 5
     kept = json.loads((stack.episodes / "endless" / "report.json").read_text())
@@ -80,11 +79,11 @@ def test_a_stop_in_mid_episode_with_the_embedded_model(graph: Graph, endless: Ro
     stack.start_all(None)
     stack.play(endless.folder, rate=1.0)
     graph.until("estimates", lambda: stack.statuses.messages[-1].estimates >= 3)
-    asked_s = time.monotonic()
+    within = Within(WITHIN_S)
     for process in stack.nodes.values():
         process.signal(signal.SIGTERM)
     report = stack.report("endless")
-    assert time.monotonic() - asked_s < WITHIN_S
+    assert within.kept()
     assert {name: process.wait() for name, process in stack.nodes.items()} == dict.fromkeys(stack.nodes, 0)
     assert report.state is EpisodeState.INTERRUPTED and report.estimates >= 3
     assert not [name for name, process in stack.nodes.items() if "Traceback" in process.text]
@@ -141,13 +140,16 @@ def test_the_monitor_goes_on_without_prm_node_and_recovers(graph: Graph, endless
     """A killed prm_node: MODEL_LOST, the joints are still watched, and all is well when it is back."""
     stack = Stack(graph)
     stack.start_prm(endless.curve)
-    # The limit for joints leaves room for a busy machine on which the new prm_node takes its time to start.
-    limits = {"model_late_s": 0.7, "model_lost_s": 1.5, "joints_lost_s": 1.5}
-    monitor = stack.start_monitor(**{f"events__inputs__{name}": s for name, s in limits.items()}, end_wait_s=5.0)
+    limits = {"model_late_s": 0.7, "model_lost_s": 1.5}
+    waits = {"quiet_s": 10.0, "end_wait_s": 5.0}  # stamps, not a pause of this machine, say that something is missing
+    monitor = stack.start_monitor(**{f"events__inputs__{name}": s for name, s in limits.items()}, **waits)
     stack.wait_until_connected()
     stack.play(endless.folder, rate=1.0)
     graph.until("estimates", lambda: stack.statuses.messages[-1].estimates >= 5)
     _kill(stack.nodes["prm_node"])
+    killed_s = stack.status.elapsed_s
+    graph.until("the joints", lambda: stack.status.elapsed_s > killed_s + 0.5)
+    gap_s = stack.status.elapsed_s - killed_s
     graph.until("MODEL_LOST", lambda: EventKind.MODEL_LOST in _active(stack))
     monitor.said("watching the joint states directly")
     estimates, elapsed = stack.status.estimates, stack.status.elapsed_s
@@ -164,13 +166,13 @@ def test_the_monitor_goes_on_without_prm_node_and_recovers(graph: Graph, endless
     lost = next(event for event in report.events if event.kind is EventKind.MODEL_LOST)
     assert lost.cleared_ns is not None and lost.cleared_ns > lost.detected_ns
     assert not [event for event in report.events if event.kind is EventKind.JOINTS_LOST]
-    assert report.motion is not None and report.motion.duration_s > 0.8 * (report.duration_s - 5.0)
+    assert report.motion is not None and report.motion.duration_s > 0.8 * (report.duration_s - gap_s - 1.0)
 
 
 def test_a_clock_that_goes_back_interrupts_the_episode(graph: Graph, endless: Rollout) -> None:
     """A bag played again with old stamps: CLOCK_JUMP, a report of what there was, then the second pass anew."""
     stack = Stack(graph)
-    stack.start_prm(endless.curve)
+    stack.start_prm(endless.curve, **PATIENT_PRM)
     stack.start_monitor()
     stack.wait_until_connected()
     first = stack.play(endless.folder, rate=3.0)
@@ -228,15 +230,19 @@ def test_large_best_effort_images_get_through(graph: Graph) -> None:
     graph.until("prm_node", lambda: camera.get_subscription_count() == 1)
     graph.until("its publisher", lambda: health.subscription.get_publisher_count() == 1)
     message = Image(height=480, width=640, encoding="rgb8", step=1920, data=bytes(640 * 480 * 3))
-    sent, cut = 0, 0
+    sent, sent_s, told, sent_then = 0, 0.0, 0, 0
 
     def received() -> int:
-        nonlocal sent, cut
-        sent += 1
-        message.header.stamp = time_to_msg(sent * NS // 20)
+        """The count; sends on when the node has told of what came, or after a second: then it was lost."""
+        nonlocal sent, sent_s, told, sent_then
+        if len(health.messages) > told:
+            told, sent_then = len(health.messages), sent
+        if sent > sent_then + 5 and time.monotonic() < sent_s + 1.0:
+            return health.messages[-1].received if health.messages else 0
+        sent, sent_s = sent + 1, time.monotonic()
+        message.header.stamp = time_to_msg(sent * NS // 10)
         camera.publish(message)
         if sent % 10 == 0:
-            cut += 1
             camera.publish(Image(height=480, width=640, encoding="foo8", step=1920, data=bytes(10)))
         return health.messages[-1].received if health.messages else 0
 

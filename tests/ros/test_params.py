@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 import rclpy
+from domains import domain_of_our_own
 from pydantic import Field, model_validator
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -40,9 +41,10 @@ class Outer(Settings):
 @pytest.fixture(scope="module")
 def context() -> Iterator[rclpy.Context]:
     context = rclpy.Context()
-    rclpy.init(context=context, domain_id=59)
-    yield context
-    rclpy.shutdown(context=context)
+    with domain_of_our_own() as domain:
+        rclpy.init(context=context, domain_id=domain)
+        yield context
+        rclpy.shutdown(context=context)
 
 
 def declared(context: rclpy.Context, **given: Any) -> tuple[Outer, Node]:

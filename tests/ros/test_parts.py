@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rollout_monitor_nodes import fallback
 from rollout_monitor_nodes.common import spin
+from rollout_monitor_nodes.common.clock_watch import ClockWatch
 from rollout_monitor_nodes.common.folders import Recording, attempt_data, recording_of
 from rollout_monitor_nodes.common.markers import Heard, OnceEach, unfinished
 from rollout_monitor_nodes.common.qos import PROFILES, Offer, adapt, satisfied_by
@@ -90,6 +92,57 @@ def test_stream_time_goes_on_between_messages_and_follows_a_clock_set_back() -> 
     assert clock.quiet_s == 0.5
     clock.saw(7_000_000_000)
     assert clock.now_ns() == 7_000_000_000 and clock.quiet_s == 0.0
+
+
+class Clocks:
+    """A node with a system clock, and a steady one beside it; `pause_s` passes whenever the system clock is read."""
+
+    def __init__(self) -> None:
+        self.system_s, self.steady_s, self.pause_s = 1_700_000_000.0, 50.0, 0.0
+        self.said: list[str] = []
+        clock = SimpleNamespace(now=self._now, create_jump_callback=lambda *_, **__: None)
+        node: Any = SimpleNamespace(
+            get_clock=lambda: clock,
+            get_logger=lambda: SimpleNamespace(warning=self.said.append),
+            get_parameter=lambda _: SimpleNamespace(value=False),
+        )
+        self.watch = ClockWatch(node, lambda: self.steady_s)
+
+    def _now(self) -> Any:
+        now = SimpleNamespace(nanoseconds=round(self.system_s * 1e9))
+        self._pass(self.pause_s)
+        return now
+
+    def _pass(self, seconds: float) -> None:
+        self.steady_s += seconds
+        self.system_s += seconds
+
+    def after(self, seconds: float, *, set_by: float = 0.0) -> str:
+        """Let time pass, set the system clock, and look."""
+        self._pass(seconds)
+        self.system_s += set_by
+        return self.watch.look()[0]
+
+
+def test_a_system_clock_that_is_set_is_said_for_a_while() -> None:
+    """As NTP or an operator does it; what it slews by every second is not told."""
+    clocks = Clocks()
+    assert [clocks.after(1.0), clocks.after(1.0, set_by=0.1), clocks.after(1.0, set_by=-0.1)] == ["", "", ""]
+    assert clocks.after(1.0, set_by=3600.0) == "system clock was set ahead by 3600.0 s"
+    assert clocks.after(9.0) == "system clock was set ahead by 3600.0 s"
+    assert clocks.after(2.0) == ""
+    assert clocks.after(1.0, set_by=-0.5) == "system clock was set back by 0.5 s"
+    figures = clocks.watch.look()[1]
+    assert (figures["source"], figures["jumps_ahead"], figures["jumps_back"]) == ("system", 1, 1)
+    assert clocks.said == ["the clock was set by +3600.0 s, 1 times by now"]
+
+
+def test_a_machine_that_pauses_has_not_set_its_clock() -> None:
+    clocks = Clocks()
+    for pause_s in (0.0, 2.0, 0.0, 0.0):
+        clocks.pause_s = pause_s
+        assert clocks.after(1.0) == ""
+    assert clocks.after(1.0, set_by=2.5) == "system clock was set ahead by 2.5 s"
 
 
 # --- kinematics of several sources -------------------------------------------------------------------------------

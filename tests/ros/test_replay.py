@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from graph import Graph, Heard
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from rollout_monitor_msgs.msg import Episode
 from rollout_monitor_nodes.common.cdr import header_stamp_ns
@@ -22,9 +23,13 @@ TYPES = {
 }
 
 
+EAGER = {"settle_s": 0.0, "wait_for_subscribers_s": 60.0}
+
+
 @pytest.fixture(scope="module")
 def rollout(tmp_path_factory: pytest.TempPathFactory) -> Rollout:
-    return make_rollout(tmp_path_factory.mktemp("bag") / "short", seconds=2.0, cameras=("front",))
+    folder = tmp_path_factory.mktemp("bag") / "short"
+    return make_rollout(folder, seconds=2.0, joint_hz=250, cameras=("front",))
 
 
 def recorded(folder: Path) -> dict[str, list[bytes]]:
@@ -50,7 +55,7 @@ def listen_to_all(graph: Graph, prefix: str = "") -> dict[str, Heard]:
 
 def test_every_message_arrives_byte_for_byte(graph: Graph, rollout: Rollout) -> None:
     heard = listen_to_all(graph, "/ur5e")
-    replay = graph.start("replay_node", bag=rollout.folder, rate=2.0, prefix="/ur5e", settle_s=0.0)
+    replay = graph.start("replay_node", bag=rollout.folder, rate=2.0, prefix="/ur5e", **EAGER)
     graph.until("the end of the replay", lambda: replay.popen.poll() is not None)
     assert replay.wait() == 0
     for topic, raws in recorded(rollout.folder).items():
@@ -62,7 +67,7 @@ def test_every_message_arrives_byte_for_byte(graph: Graph, rollout: Rollout) -> 
 def test_a_loop_moves_stamps_on_and_names_new_attempts(graph: Graph, rollout: Rollout) -> None:
     """rosbag2#361: a loop that repeats old stamps sets every listener's clock back."""
     heard = listen_to_all(graph)
-    replay = graph.start("replay_node", bag=rollout.folder, rate=8.0, loop=True, settle_s=0.0)
+    replay = graph.start("replay_node", bag=rollout.folder, rate=8.0, loop=True, **EAGER)
     joints, markers = heard["/joint_states"], heard["/rollout/episode"]
     graph.until("a third pass", lambda: len(joints.messages) > 2.2 * rollout.joint_messages)
     stamps = [header_stamp_ns(bytes(raw)) for raw in joints.messages]
@@ -75,15 +80,14 @@ def test_a_loop_moves_stamps_on_and_names_new_attempts(graph: Graph, rollout: Ro
 
 
 def test_further_recordings_follow_on_the_same_topics(graph: Graph, rollout: Rollout, tmp_path: Path) -> None:
-    other = make_rollout(tmp_path / "other", seconds=1.0, cameras=("front",))
+    other = make_rollout(tmp_path / "other", seconds=1.0, joint_hz=250, cameras=("front",))
     heard = listen_to_all(graph)
-    replay = graph.start(
-        "replay_node", bag=rollout.folder, then=[str(other.folder)], rate=4.0, pause_s=0.2, settle_s=0.0
-    )
+    replay = graph.start("replay_node", bag=rollout.folder, then=[str(other.folder)], rate=4.0, pause_s=0.2, **EAGER)
     graph.until("the end of the replay", lambda: replay.popen.poll() is not None)
     assert replay.wait() == 0
-    assert len(heard["/joint_states"].messages) == rollout.joint_messages + other.joint_messages
-    assert len(heard["/rollout/episode"].messages) == 4
+    joints, markers = heard["/joint_states"].messages, heard["/rollout/episode"].messages
+    graph.until("all", lambda: len(joints) >= rollout.joint_messages + other.joint_messages and len(markers) >= 4)
+    assert (len(joints), len(markers)) == (rollout.joint_messages + other.joint_messages, 4)
 
 
 def test_a_loop_of_several_recordings_is_refused(graph: Graph, rollout: Rollout) -> None:
@@ -93,13 +97,15 @@ def test_a_loop_of_several_recordings_is_refused(graph: Graph, rollout: Rollout)
 
 
 def test_clock_follows_the_recording_and_restamp_begins_now(graph: Graph, rollout: Rollout) -> None:
-    clock = graph.listen("/clock", "rosgraph_msgs/msg/Clock", "CLOCK")
+    every_tick = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
+    clock = graph.listen("/clock", "rosgraph_msgs/msg/Clock", every_tick)
     joints = graph.listen("/joint_states", TYPES["/joint_states"], "REPLAY", raw=True)
     now_ns = graph.node.get_clock().now().nanoseconds
     replay = graph.start(
-        "replay_node", bag=rollout.folder, rate=2.0, clock=True, restamp=True, settle_s=0.0, topics=["/joint_states"]
+        "replay_node", bag=rollout.folder, rate=2.0, clock=True, restamp=True, **EAGER, topics=["/joint_states"]
     )
     graph.until("the end of the replay", lambda: replay.popen.poll() is not None)
+    graph.until("all joint states", lambda: len(joints.messages) >= rollout.joint_messages)
     times = [msg.clock.sec * NS + msg.clock.nanosec for msg in clock.messages]
     assert len(times) > 100  # best effort: some of the 100 a second may be missed
     assert all(later > earlier for earlier, later in pairwise(times))
@@ -111,12 +117,13 @@ def test_clock_follows_the_recording_and_restamp_begins_now(graph: Graph, rollou
 
 
 def test_it_waits_for_the_subscribers_it_was_told_to_wait_for(graph: Graph, rollout: Rollout) -> None:
-    replay = graph.start("replay_node", bag=rollout.folder, rate=4.0, wait_for=["/joint_states=2"], settle_s=0.0)
+    replay = graph.start("replay_node", bag=rollout.folder, rate=4.0, wait_for=["/joint_states=2"], **EAGER)
     first = graph.listen("/joint_states", TYPES["/joint_states"], "REPLAY", raw=True)
     graph.until("the publisher", lambda: first.subscription.get_publisher_count() == 1)
     second = graph.listen("/joint_states", TYPES["/joint_states"], "REPLAY", raw=True)
     graph.until("the end of the replay", lambda: replay.popen.poll() is not None)
     assert replay.wait() == 0
+    graph.until("all", lambda: min(len(first.messages), len(second.messages)) >= rollout.joint_messages)
     assert len(first.messages) == len(second.messages) == rollout.joint_messages
 
 

@@ -80,7 +80,8 @@ def test_the_stamp_of_a_service_boundary_is_stream_time(graph: Graph) -> None:
 def test_start_and_end_never_contradict_each_other(graph: Graph) -> None:
     """An attempt that waits for its last records makes way for the next, and is closed without them in the end."""
     stack = Stack(graph)
-    stack.start_monitor(end_wait_s=60.0)
+    stack.start_monitor(end_wait_s=120.0)
+    markers = stack.listen("rollout/episode", "Episode", "MARKERS")
 
     def start(**fields: object) -> StartEpisode.Response:
         return graph.call(START, f"{SRV}/StartEpisode", task=TASK, **fields)
@@ -91,8 +92,8 @@ def test_start_and_end_never_contradict_each_other(graph: Graph) -> None:
     assert start(episode_id="a b").message == "episode_id: String should match pattern '^[A-Za-z0-9][A-Za-z0-9_.-]*$'"
     first = start(episode_id="first")
     assert first.success
-    stamp_ns = time_from_msg(stack.statuses.messages[-1].header.stamp)
-    early = end(stamp=time_to_msg(stamp_ns - NS))
+    graph.until("its marker", lambda: markers.messages)
+    early = end(stamp=time_to_msg(time_from_msg(markers.messages[-1].header.stamp) - 1))
     assert not early.success and "is before the start" in early.message
     assert end().success
     assert end().message == "no episode is running"

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 from conftest import open_graph
+from graph import unhurried
 from rollout_monitor_nodes.common.conversions import joint_health_from_msg
 from rosbags.highlevel import AnyReader
-from stack import NAMESPACE, Stack
+from stack import NAMESPACE, PATIENT, PATIENT_GATE, Stack
 from synthetic import NS, START_NS, Rollout, make_rollout
 from test_replay import without_padding
 
 from rollout_monitor.cli.offline import choose_sources, run_bag
 from rollout_monitor.episode.monitor import Closed
 from rollout_monitor.episode.rollout import RolloutMonitor
-from rollout_monitor.episode.settings import GateSettings
 from rollout_monitor.prm.registry import create
-from rollout_monitor.records import EpisodeReport, EpisodeState, Outcome
+from rollout_monitor.records import EpisodeReport, EpisodeState, JointHealth, Outcome
 from rollout_monitor.store.bags import open_bag
 
 RATHER_LIVE = {"latency_p50_s", "latency_p99_s", "bag", "joints", "cameras"}
@@ -31,7 +31,7 @@ from the moment on at which the START marker was heard."""
 
 @pytest.fixture(scope="module")
 def rollout(tmp_path_factory: pytest.TempPathFactory) -> Rollout:
-    return make_rollout(tmp_path_factory.mktemp("bag") / "lift", seconds=6.0)
+    return make_rollout(tmp_path_factory.mktemp("bag") / "lift", seconds=6.0, camera_hz=10)
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +40,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory, rollout: Rollout) -> Iterato
     for graph in open_graph(tmp_path_factory.mktemp("stack")):
         stack = Stack(graph)
         try:
-            stack.start_all(rollout.curve)
-            replay = stack.play(rollout.folder, rate=1.0)
-            stack.report(rollout.episode_id)
+            stack.start_all(rollout.curve, patient=True)
+            replay = stack.play(rollout.folder, rate=unhurried())
+            stack.report(rollout.episode_id, 300.0)
             assert replay.wait() == 0
             stack.nodes["recorder"].said("closed (its report has come)")
         except BaseException:
@@ -54,10 +54,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory, rollout: Rollout) -> Iterato
 @pytest.fixture(scope="module")
 def offline(rollout: Rollout) -> EpisodeReport:
     """The same rollout, judged without ROS."""
-    model = create("recorded", path=rollout.curve)
-    gate = GateSettings(cameras=("front", "wrist"), rate_hz=model.card.rate_hz)
-    with open_bag(rollout.folder) as bag:
-        outputs = list(run_bag(bag, choose_sources(bag, {}, None), RolloutMonitor(model, gate), None, None))
+    return judged(rollout.folder, rollout.curve)
+
+
+def judged(folder: Path, curve: Path) -> EpisodeReport:
+    model = create("recorded", path=curve)
+    gate = PATIENT_GATE.model_copy(update={"rate_hz": model.card.rate_hz})
+    with open_bag(folder) as bag:
+        outputs = list(run_bag(bag, choose_sources(bag, {}, None), RolloutMonitor(model, gate, PATIENT), None, None))
     return next(one.report for one in outputs if isinstance(one, Closed))
 
 
@@ -103,8 +107,11 @@ def test_live_and_offline_agree(stack: Stack, rollout: Rollout, offline: Episode
 
 
 def test_no_joint_state_is_lost_at_500_hz(stack: Stack, rollout: Rollout) -> None:
-    health = joint_health_from_msg(stack.kinematics.messages[-1].health)
-    assert health.last_stamp_ns is not None and health.last_stamp_ns > rollout.end_ns
+    def past_the_end() -> JointHealth | None:
+        health = joint_health_from_msg(stack.kinematics.messages[-1].health)
+        return health if health.last_stamp_ns is not None and health.last_stamp_ns > rollout.end_ns else None
+
+    health = stack.graph.until("the last joint states", past_the_end)
     assert health.received == (health.last_stamp_ns - START_NS) * 500 // NS + 1
     assert (health.used, health.gaps, health.clock_jumps) == (health.received, 0, 0)
 
@@ -113,7 +120,7 @@ def test_the_live_line_followed_the_attempt(stack: Stack) -> None:
     running = [msg for msg in stack.statuses.messages if msg.state == msg.STATE_RUNNING]
     assert len(running) > 30
     assert max(msg.mp for msg in running if msg.estimates) > 0.9
-    assert stack.status.state is EpisodeState.ENDED
+    stack.graph.until("its end", lambda: stack.status.state is EpisodeState.ENDED)
 
 
 def test_the_recording_holds_everything_byte_for_byte(stack: Stack, rollout: Rollout) -> None:
@@ -157,11 +164,7 @@ def _assert_holds_the_attempt(rollout: Rollout, found: dict[str, list[bytes]]) -
 
 def test_the_recording_can_be_judged_again(stack: Stack, rollout: Rollout, offline: EpisodeReport) -> None:
     """What the recorder kept gives the same attempt as what was played to it."""
-    model = create("recorded", path=rollout.curve)
-    gate = GateSettings(cameras=("front", "wrist"), rate_hz=model.card.rate_hz)
-    with open_bag(stack.recordings / rollout.episode_id) as bag:
-        outputs: list[Any] = list(run_bag(bag, choose_sources(bag, {}, None), RolloutMonitor(model, gate), None, None))
-    again = next(one.report for one in outputs if isinstance(one, Closed))
+    again = judged(stack.recordings / rollout.episode_id, rollout.curve)
     assert [point.raw for point in again.curve] == [point.raw for point in offline.curve]
     assert again.motion == offline.motion
 
@@ -189,8 +192,8 @@ def test_diagnostics_name_every_stream(stack: Stack) -> None:
 def test_the_same_recording_again_is_another_episode(stack: Stack, rollout: Rollout) -> None:
     """At three times the speed; nothing of the first attempt is overwritten."""
     before = len(stack.reports.messages)
-    replay = stack.play(rollout.folder, rate=3.0)
-    stack.graph.until("a second report", lambda: len(stack.reports.messages) > before, 60.0)
+    replay = stack.play(rollout.folder, rate=3.0 * unhurried())
+    stack.graph.until("a second report", lambda: len(stack.reports.messages) > before, 300.0)
     assert replay.wait() == 0
     again = stack.reports.messages[-1]
     assert again.episode_id == rollout.episode_id and again.estimates >= 29

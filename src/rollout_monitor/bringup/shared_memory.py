@@ -6,7 +6,8 @@ segment whose lock can be had belongs to nobody.
 
 Ports (``..._port7000``, 50 kB) are shared between processes and stay behind, also where everybody ended in good order.
 When a few dozen lie about, nodes that start begin to miss each other. They are removed when no process holds any lock:
-a process that starts locks its segment before it opens a port, so none can be about to use one.
+a process that starts locks its segment before it opens a port, so none can be about to use one. A lock can only be
+tried, and a process that wants it just then does without, deaf: no port's lock is tried while anybody has a segment.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def _remove_ports(folder: Path, settled_s: float) -> list[Path]:
     """Remove this user's ports, their locks and mutexes, if nobody holds a lock."""
     names = [entry.name for entry in os.scandir(folder)]
     ports = [folder / name for name in names if _PORT.fullmatch(name)]
-    if not ports or any(_held(folder / name) for name in names if _ANY_LOCK.fullmatch(name)):
+    locks = sorted(filter(_ANY_LOCK.fullmatch, names), key=lambda name: _LOCK.fullmatch(name) is None)  # segments first
+    if not ports or any(_held(folder / name, settled_s) for name in locks):
         return []
     removed = []
     for port in sorted(ports):
@@ -66,9 +68,11 @@ def _remove_ports(folder: Path, settled_s: float) -> list[Path]:
     return removed
 
 
-def _held(lock: Path) -> bool:
-    """Whether a process holds the lock; one that cannot be looked at counts as held."""
+def _held(lock: Path, settled_s: float) -> bool:
+    """Whether a process holds the lock; one that is young or cannot be looked at counts as held."""
     try:
+        if time.time() - lock.lstat().st_mtime < settled_s:
+            return True
         descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False

@@ -67,6 +67,9 @@ def adapt(
     from rollout_monitor.store.takes import open_takes  # noqa: PLC0415
 
     console = Console(emoji=False, markup=False, highlight=False, soft_wrap=True)
+    versions = out or models_folder() / "adapted" / _slug(task)
+    if versions.exists() and not versions.is_dir():
+        raise InputError(f"{versions} is a file: name a folder for the model's versions (--out)")
     folder = base or models_folder() / "table"
     network, vocabulary, description = exporting.load_network(folder)
     unknown = vocabulary.encode(task)[1]
@@ -94,6 +97,7 @@ def adapt(
             JointOrders(description["joint_orders"]),
             rate_hz,
             lambda done: bar.update(reading, completed=done),
+            console.print,
         )
         adapting.check_takes(mine)
         mine = adapting.label_takes(network, vocabulary, mine)
@@ -110,7 +114,7 @@ def adapt(
     found = thresholds.calibrate(after.forward, rate_hz)
     figures = {"as it is": before.figures(), "adapted": after.figures()}
     good = sum(take.success for take in mine)
-    version = _next_version(out or models_folder() / "adapted" / _slug(task))
+    version = _next_version(versions)
     kept = {key: description[key] for key in ("rate_hz", "memory_mb", "joint_orders", "decided_by_probability")}
     about = {
         **kept,
@@ -159,8 +163,6 @@ def _slug(task: str) -> str:
 
 def _next_version(folder: Path) -> Path:
     """The folder of a version that is not there yet; the ones before stay."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file: name a folder for the model's versions (--out)")
     numbers = [int(path.name[1:]) for path in folder.glob("v*") if path.name[1:].isdigit()] if folder.is_dir() else []
     return folder / f"v{max(numbers, default=0) + 1}"
 

@@ -66,8 +66,7 @@ class JointStream:
         ] = {}  # whatever their order: publishers differ
         self._back_ns = round(settings.clock_back_s * NS)
         self._unstamped = self._repeated = self._stray = self._lost = 0  # of guards that were forgotten
-        self._told_received = 0
-        self._unheard_since_ns: tuple[int | None, int] | None = None
+        self._unheard_since: tuple[int | None, int, int] | None = None  # believed stamp, stream time, received then
         self.heard_ns: int | None = None
         """Stamp of the newest message whose stamp is believed, usable or not; None where there was none."""
         self.believed: list[tuple[int, _Message]] = []
@@ -204,13 +203,13 @@ class JointStream:
         None while stamps of joint states are believed, and where no messages come at all. The summary says nothing
         but its health.
         """
-        seen = self._unheard_since_ns
+        seen, now = self._unheard_since, (self.heard_ns, stream_ns, self.health.received)
         if seen is None or seen[0] != self.heard_ns or stream_ns < seen[1]:
-            self._unheard_since_ns = (self.heard_ns, stream_ns)
+            self._unheard_since = now
             return None
-        if stream_ns - seen[1] < UNHEARD_NS or self.health.received <= self._told_received:
+        if stream_ns - seen[1] < UNHEARD_NS or now[2] <= seen[2]:
             return None
-        self._unheard_since_ns = (self.heard_ns, stream_ns)
+        self._unheard_since = now
         summary = self._summary([], [])
         return summary.model_copy(update={"stamp_ns": stream_ns, "spikes": []})
 
@@ -319,7 +318,6 @@ class JointStream:
         episode = recent[-1].episode if recent else None
         spikes, self._spikes = self._spikes, []
         health = self.health
-        self._told_received = health.received
         return KinematicSummary(
             stamp_ns=self._reached_ns(newest, end_ns),
             episode_id=self._episode_id,

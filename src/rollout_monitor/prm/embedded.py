@@ -15,7 +15,7 @@ import numpy.typing as npt
 from rollout_monitor.errors import InputError, ModelError
 from rollout_monitor.frames import FrameSet, JointSample, RgbImage
 from rollout_monitor.prm.files import hash_of_hashes, models_folder, read_description
-from rollout_monitor.prm.network import GridNetwork, Network, Said, Step, empty_step
+from rollout_monitor.prm.network import FORMAT, GridNetwork, Network, Said, Step, empty_step
 from rollout_monitor.prm.network_pooled import PooledNetwork
 from rollout_monitor.prm.protocol import ModelCard, Observation, ResetNotes, Style
 from rollout_monitor.prm.text import Vocabulary
@@ -29,7 +29,7 @@ TAIL = 0.05
 NAMES_SHOWN = 4
 """So many joint names are spelled out in a reason."""
 
-NETWORKS: dict[int, Callable[[Path, Mapping[str, Any], int], Network]] = {1: PooledNetwork, 2: GridNetwork}
+NETWORKS: dict[int, Callable[[Path, Mapping[str, Any], int], Network]] = {1: PooledNetwork, FORMAT: GridNetwork}
 """By the ``format`` in ``model.json``; the first had no such field."""
 
 

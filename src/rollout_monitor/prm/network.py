@@ -19,6 +19,9 @@ from rollout_monitor.prm.backbone import CELLS, CHANNELS, Backbone, open_session
 from rollout_monitor.prm.joint_names import JointOrders
 from rollout_monitor.prm.posture import FEATURES
 
+FORMAT = 2
+"""``format`` in ``model.json`` of the files of a `GridNetwork`."""
+
 VIEWS = 2
 """The primary camera and the wrist."""
 
@@ -111,7 +114,7 @@ def run(session: Any, outputs: list[str], inputs: dict[str, Any]) -> list[FloatA
 
 
 class GridNetwork:
-    """Models of format 2, which see each view as a grid of cells.
+    """Models of format `FORMAT`, which see each view as a grid of cells.
 
     Args:
         folder: with the files.

@@ -402,7 +402,7 @@ def _stillness(take: Take) -> str | None:
     first: npt.NDArray[np.float32] | None = None
     seen = 0
     try:
-        for frame in take.frames(rate_hz, cameras=take.cameras[:1], on_bad=lambda _: None):
+        for frame in take.frames(rate_hz, cameras=take.cameras[:1], on_bad=lambda *_: None):
             seen += 1
             blocks = _blocks(frame.images[take.cameras[0]])
             if first is None:

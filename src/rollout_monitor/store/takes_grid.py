@@ -25,7 +25,8 @@ JUMP_S = 1.0
 KEEP_S = 2.0
 MOST_RATE_HZ = 240.0
 
-OnBad = Callable[[str], None]
+OnBad = Callable[[str, str], None]
+"""Told of a camera and, in a line, of its frame."""
 
 
 class GridPicker:
@@ -182,7 +183,7 @@ def _decoded(chosen: dict[str, CameraFrame], joints: JointPicker, on_bad: OnBad 
             message = f"camera {camera} at {frame.stamp_ns} ns: {error}"
             if on_bad is None:
                 raise InputError(message) from error
-            on_bad(message)
+            on_bad(camera, message)
     if primary.camera in images:
         stamps_ns = {camera: chosen[camera].stamp_ns for camera in images}
         yield FrameSet(primary.stamp_ns, images, stamps_ns, joints.at(primary.stamp_ns))

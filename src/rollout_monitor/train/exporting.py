@@ -25,12 +25,12 @@ import torch
 from rollout_monitor.errors import ModelError, RolloutMonitorError
 from rollout_monitor.prm.backbone import CELLS, CHANNELS, open_session
 from rollout_monitor.prm.files import DESCRIPTION, read_description, sha256_of
+from rollout_monitor.prm.network import FORMAT
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.train.network import Network, Size
 
 FloatArray = npt.NDArray[np.float32]
 TOLERANCE = 1e-4
-FORMAT = 2
 FILES = ("backbone.onnx", "head.onnx", "text.onnx", "weights.npz")
 OUTPUTS = ("progress", "success", "direction", "subtask")
 OPSET = 18

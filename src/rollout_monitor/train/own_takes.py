@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,6 +19,9 @@ from rollout_monitor.train.examples import as_steps
 
 FEWEST_FRAMES = 8
 """A shorter take shows no course of things."""
+
+MOST_LOST = 0.1
+"""Share of a camera's frames that may be damaged: what is left where it is more shows another course of things."""
 
 
 def check_marks(takes: Sequence[Take]) -> None:
@@ -36,7 +40,13 @@ def check_marks(takes: Sequence[Take]) -> None:
 
 
 def read_take(
-    take: Take, text: str, other_texts: Sequence[str], backbone: Backbone, orders: JointOrders, rate_hz: float
+    take: Take,
+    text: str,
+    other_texts: Sequence[str],
+    backbone: Backbone,
+    orders: JointOrders,
+    rate_hz: float,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> CellTake:
     """Read one take.
 
@@ -47,14 +57,17 @@ def read_take(
         backbone: of the model that is adapted.
         orders: joint orders that the model knows.
         rate_hz: of the model.
+        tell: told, in a line, how many frames of each camera do not decode, where there are any.
 
     Raises:
-        InputError: it cannot be read, or is too short; names the file.
+        InputError: it cannot be read, is too short, or more than `MOST_LOST` of its frames do not decode; names the
+            file.
     """
     source = take.joint_sources[0] if len(take.joint_sources) == 1 else None
     steps: list[npt.NDArray[np.int8]] = []
     joints, felt, wrist = [], 0, 0
-    for frame in take.frames(rate_hz, joints=source, on_bad=lambda *_: None):
+    damaged: list[str] = []
+    for frame in take.frames(rate_hz, joints=source, on_bad=lambda camera, _: damaged.append(camera)):
         views = choose_views(frame.images)
         step = np.zeros((2, CHANNELS, CELLS, CELLS), dtype=np.int8)
         for place, picture in enumerate(views):
@@ -65,6 +78,7 @@ def read_take(
         known = orders.features(frame.joints) if frame.joints is not None and orders else None
         felt += known is not None
         joints.append(np.zeros(FEATURES, dtype=np.float32) if known is None else known)
+    _check_damaged(take, Counter(damaged), len(steps) + damaged.count(take.cameras[0]), tell)
     if len(steps) < FEWEST_FRAMES:
         raise InputError(
             f"{take.path}: take {take.id} has {len(steps)} usable frames at {rate_hz:g} Hz; at least {FEWEST_FRAMES} "
@@ -84,6 +98,19 @@ def read_take(
     )
 
 
+def _check_damaged(take: Take, damaged: Counter[str], chosen: int, tell: Callable[[str], None]) -> None:
+    """Tell of the frames that do not decode, out of those chosen of each camera, or refuse the take."""
+    if not damaged:
+        return
+    counts = ", ".join(f"{count} of {chosen} frames of camera {camera}" for camera, count in damaged.items())
+    if max(damaged.values()) > MOST_LOST * chosen:
+        raise InputError(
+            f"{take.path}: take {take.id}: {counts} do not decode, more than {MOST_LOST:.0%}: leave it out or record "
+            "it again"
+        )
+    tell(f"take {take.id}: {counts} do not decode")
+
+
 def read_takes(
     takes: Sequence[Take],
     text: str,
@@ -92,10 +119,11 @@ def read_takes(
     orders: JointOrders,
     rate_hz: float,
     report: Callable[[int], None] = lambda _: None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[CellTake]:
     """Read all takes; arguments and errors as in `read_take`."""
     read = []
     for number, take in enumerate(takes, start=1):
-        read.append(read_take(take, text, other_texts, backbone, orders, rate_hz))
+        read.append(read_take(take, text, other_texts, backbone, orders, rate_hz, tell))
         report(number)
     return read

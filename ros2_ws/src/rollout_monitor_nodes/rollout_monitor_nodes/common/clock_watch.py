@@ -39,7 +39,7 @@ class ClockWatch:
         self._simulated = bool(node.get_parameter("use_sim_time").value)
         self._now_ns = -1
         self._moved_s = steady_s()
-        self._steady_then_s = steady_s()
+        self._steady_then_s, self._doubt_then_s = steady_s(), 0.0
         self._set_by_s = 0.0
         self._set_s: float | None = None  # steady time when it was set
         self.jumps_back = self.jumps_ahead = 0
@@ -56,12 +56,13 @@ class ClockWatch:
 
     def look(self) -> tuple[str, Mapping[str, object]]:
         """What is wrong, empty where nothing is, and figures."""
-        now_ns, steady_s = int(self._node.get_clock().now().nanoseconds), self._steady_s()
+        before_s, now_ns, steady_s = self._steady_s(), int(self._node.get_clock().now().nanoseconds), self._steady_s()
+        doubt_s = steady_s - before_s  # a busy machine may pause between the two clocks
         if not self._simulated and self._now_ns >= 0:
             step_s = (now_ns - self._now_ns) / 1e9 - (steady_s - self._steady_then_s)
-            if abs(step_s) > STEP_S:
+            if abs(step_s) > STEP_S + max(doubt_s, self._doubt_then_s):
                 self._note(step_s)
-        self._steady_then_s = steady_s
+        self._steady_then_s, self._doubt_then_s = steady_s, doubt_s
         if now_ns != self._now_ns:
             self._now_ns, self._moved_s = now_ns, self._steady_s()
         if not self._simulated:

@@ -1,7 +1,8 @@
 """Starts a node, spins it, and ends it cleanly: one way for all executables.
 
 Exit codes: 0 ended as asked (by a signal, or because its work is done), 1 the run failed (starting it again may help),
-2 it cannot begin like this: wrong parameters, arguments or files. A signal never ends in a traceback.
+2 it cannot begin like this: wrong parameters, arguments or files. A signal never ends in a traceback, but for that of a
+node which hangs while it leaves: see `leaving`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from rollout_monitor.errors import InputError, RolloutMonitorError
+from rollout_monitor_nodes.common.leaving import CLOSE_S, FINISH_S, LEAVE_S, leave_within, limited
 from rollout_monitor_nodes.common.signals import StopSignals, catch
 
 FOREVER_S = 1e9
@@ -78,7 +80,8 @@ def run(name: str, make_node: Callable[[], Any], args: list[str] | None = None) 
     try:
         return _run(name, make_node, signals)
     finally:
-        rclpy.try_shutdown()
+        with limited(LEAVE_S):
+            rclpy.try_shutdown()
 
 
 def _run(name: str, make_node: Callable[[], Any], signals: StopSignals) -> int:
@@ -92,9 +95,10 @@ def _run(name: str, make_node: Callable[[], Any], signals: StopSignals) -> int:
     try:
         return _work(node.get_name(), node, executor)
     finally:
-        executor.remove_node(node)
-        executor.shutdown()
-        node.destroy_node()
+        with limited(LEAVE_S):
+            executor.remove_node(node)
+            executor.shutdown()
+            node.destroy_node()
 
 
 def _work(name: str, node: Finishing, executor: Executor) -> int:
@@ -110,7 +114,8 @@ def _work(name: str, node: Finishing, executor: Executor) -> int:
         traceback.print_exc()  # a defect: its place is wanted
         code = EXIT_FAILED
     try:
-        node.close()
+        with limited(CLOSE_S):
+            node.close()
     except RolloutMonitorError as error:
         complain(name, error)
         code = code or EXIT_FAILED
@@ -134,6 +139,7 @@ def _told(action: Callable[..., object], args: tuple[object, ...]) -> None:
 
 def _ask_to_stop(executor: Executor, node: Finishing, signal_name: str) -> None:
     if not node.exit.done():
+        leave_within(FINISH_S)
         call_soon(executor, _stop, node, signal_name)
 
 
