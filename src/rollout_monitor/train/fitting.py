@@ -29,7 +29,7 @@ GLANCE, MEMORY, WHOLE = "glance", "memory", "whole"
 TAUGHT_SHARE = 0.3
 """Weight of what simulated truth teaches beside progress, where the answers are trained as well."""
 
-FLAG_BLUR, GAP_BLUR = 1.0, 0.12
+FLAG_BLUR, GAP_BLUR = 0.5, 0.06
 """Deviations of the blur: of a flag's logit, and of a distance in units of 0.2 m."""
 
 

@@ -1,7 +1,8 @@
 """How people word the table's tasks: many templates to train with, some kept aside for tests.
 
 ``{m}`` is what moves, ``{t}`` the target. Some templates name the target first or turn the roles round ("the green
-cube should end up underneath the red cube"): the order of the words alone must not give the roles away. Templates in
+cube should end up underneath the red cube"): the order of the words alone must not give the roles away. None leaves open
+which of two things moves ("the green cube goes left of the red cube" moves the green one). Templates in
 `COMMANDS` can be parts of a longer instruction; those in `WISHES` stand alone.
 """
 
@@ -144,8 +145,8 @@ WISHES: dict[str, tuple[str, ...]] = {
     ),
     "in": ("the {m} belongs {p} the {t}", "the {m} should end up {p} the {t}", "the {t} should hold the {m}"),
     "zone": ("the {m} belongs in the {t}", "the {m} should end up in the {t}", "the {t} is where the {m} should be"),
-    "left": ("the {m} should be left of the {t}", "the {t} should be right of the {m}"),
-    "right": ("the {m} should be right of the {t}", "the {t} should be left of the {m}"),
+    "left": ("the {m} should be left of the {t}", "the {m} should end up left of the {t}"),
+    "right": ("the {m} should be right of the {t}", "the {m} should end up right of the {t}"),
     "peg": ("the {m} belongs on the {t}", "the {t} should be inside the {m}"),
     "open": ("the {m} should be open",),
     "close": ("the {m} should be closed",),
@@ -166,12 +167,12 @@ HELD_OUT: dict[str, tuple[str, ...]] = {
     "left": (
         "please put the {m} left of the {t}",
         "the {m} goes to the left of the {t}",
-        "the {t} goes right of the {m}",
+        "get the {m} to the left side of the {t}",
     ),
     "right": (
         "please put the {m} right of the {t}",
         "the {m} goes to the right of the {t}",
-        "the {t} goes left of the {m}",
+        "get the {m} to the right side of the {t}",
     ),
     "peg": ("please put the {m} over the {t}", "place the {m} onto the {t}"),
     "open": ("please open the {m}", "pull the handle and open the {m}"),
