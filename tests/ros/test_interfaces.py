@@ -5,6 +5,7 @@ from __future__ import annotations
 from graph import Graph
 from rollout_monitor_nodes import interfaces
 from rollout_monitor_nodes.common.qos import PROFILES
+from rollout_monitor_nodes.common.types import is_installed
 
 OWN_OF_ROS = ("/parameter_events", "/rosout")
 NS = "/arm"
@@ -14,7 +15,7 @@ def names(topics: tuple[interfaces.Topic, ...], *, adaptive: bool) -> set[tuple[
     return {
         (topic.name if topic.name.startswith("/") else f"{NS}/{topic.name}", topic.type)
         for topic in topics
-        if adaptive or topic.qos != "ADAPT"
+        if (adaptive or topic.qos != "ADAPT") and is_installed(topic.type)
     }
 
 
@@ -25,9 +26,10 @@ def test_running_nodes_are_as_their_tables_say(graph: Graph) -> None:
     curve.write_text("progress\n0.1\n0.2\n")
     graph.start("prm_node", namespace=NS, model="recorded", model_path=curve)
     graph.start("monitor_node", namespace=NS, episodes=folder)
+    graph.start("overlay_node", namespace=NS)
     node = graph.node
 
-    for interface in (interfaces.PRM_NODE, interfaces.MONITOR_NODE):
+    for interface in (interfaces.PRM_NODE, interfaces.MONITOR_NODE, interfaces.OVERLAY_NODE):
 
         def shown(ask: object, name: str = interface.name) -> set[tuple[str, str]]:
             pairs = ask(name, NS)  # type: ignore[operator]
