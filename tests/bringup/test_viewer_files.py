@@ -1,6 +1,6 @@
 """The files for RViz2 and Foxglove name only what those programs and this project have.
 
-The tables are what RViz2's own sources define (rviz_common and rviz_default_plugins of Jazzy): class names of its plugin
+The tables are what the sources of RViz2 define (rviz_common, rviz_default_plugins): class names of the plugin
 descriptions, names of the properties that each class makes, the words of its QoS property. RViz takes a name that it
 does not know without a word, and uses the default.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -108,6 +109,10 @@ class Trace:
         return tuple(self._points)
 
 
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
 def _fours(points: list[tuple[float, float]]) -> Iterable[list[tuple[float, float]]]:
     return (points[index : index + 4] for index in range(0, len(points), 4))
 
@@ -175,7 +180,7 @@ class LiveView:
             drawdown=status.drawdown,
             direction=Direction.UNKNOWN if ended else self._direction,
             curve=self._trace.points,
-            smoothness=status.smoothness,
+            smoothness=_finite(status.smoothness),
             moving=status.moving,
             outcome=self._outcome[1] if self._outcome is not None and ended and known else None,
             alarms=tuple(alarms),
