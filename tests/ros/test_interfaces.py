@@ -24,12 +24,13 @@ def test_running_nodes_are_as_their_tables_say(graph: Graph) -> None:
     folder = graph.folder / "episodes"
     curve = graph.folder / "curve.csv"
     curve.write_text("progress\n0.1\n0.2\n")
-    graph.start("prm_node", namespace=NS, model="recorded", model_path=curve)
-    graph.start("monitor_node", namespace=NS, episodes=folder)
-    graph.start("overlay_node", namespace=NS)
     node = graph.node
-
-    for interface in (interfaces.PRM_NODE, interfaces.MONITOR_NODE, interfaces.OVERLAY_NODE):
+    for interface, parameters in (
+        (interfaces.PRM_NODE, {"model": "recorded", "model_path": curve}),
+        (interfaces.MONITOR_NODE, {"episodes": folder}),
+        (interfaces.OVERLAY_NODE, {}),
+    ):
+        graph.start(interface.name, namespace=NS, **parameters)
 
         def shown(ask: object, name: str = interface.name) -> set[tuple[str, str]]:
             pairs = ask(name, NS)  # type: ignore[operator]
