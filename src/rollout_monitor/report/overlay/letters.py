@@ -1,4 +1,4 @@
-"""Text on pictures, glyph by glyph from a cache: a changing figure costs microseconds, not a new layout.
+"""Text on pictures, put together from kept glyphs: a line that was there before costs next to nothing.
 
 The font is Aileron, which Pillow carries for `ImageFont.load_default`: no font file of ours, the same glyphs on every
 machine, and legible from 11 pixels on, where OpenCV's stroked Hershey letters are not. It knows ASCII; see
@@ -8,7 +8,7 @@ machine, and legible from 11 pixels on, where OpenCV's stroked Hershey letters a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +21,8 @@ Colour: TypeAlias = tuple[int, int, int]
 Mask = npt.NDArray[np.uint8]
 
 ELLIPSIS = "..."
+LINES_KEPT = 256
+"""Most lines of a picture are those of the one before."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +84,30 @@ def write(canvas: RgbImage, text: str, x: int, baseline: int, size: int, colour:
         colour: RGB.
         bold: one pixel more of stroke for every 16 of size.
     """
-    paint = np.array(colour, dtype=np.int32)
+    mask, left, top = _line(text, size, bold)
+    left, top = left + x, top + baseline
     height, width = canvas.shape[:2]
-    for letter in text:
-        glyph = _glyph(letter, size, bold)
-        left, top = x + glyph.left, baseline + glyph.top
-        x += glyph.advance
-        rows, columns = glyph.mask.shape
-        x0, y0, x1, y1 = max(left, 0), max(top, 0), min(left + columns, width), min(top + rows, height)
-        if x0 >= x1 or y0 >= y1:
-            continue
-        cover = glyph.mask[y0 - top : y1 - top, x0 - left : x1 - left, None].astype(np.int32)
-        under = canvas[y0:y1, x0:x1]
-        canvas[y0:y1, x0:x1] = under + (paint - under) * cover // 255
+    rows, columns = mask.shape
+    x0, y0, x1, y1 = max(left, 0), max(top, 0), min(left + columns, width), min(top + rows, height)
+    if x0 >= x1 or y0 >= y1:
+        return
+    cover = mask[y0 - top : y1 - top, x0 - left : x1 - left, None].astype(np.int32)
+    under = canvas[y0:y1, x0:x1]
+    canvas[y0:y1, x0:x1] = under + (np.array(colour, dtype=np.int32) - under) * cover // 255
+
+
+@lru_cache(maxsize=LINES_KEPT)
+def _line(text: str, size: int, bold: bool) -> tuple[Mask, int, int]:
+    """Coverage of a line, and where its upper left corner lies from the pen's first position."""
+    glyphs = [_glyph(letter, size, bold) for letter in text]
+    if not glyphs:
+        return np.zeros((0, 0), dtype=np.uint8), 0, 0
+    pens = np.cumsum([0, *(glyph.advance for glyph in glyphs)]).tolist()
+    corners = [(pen + glyph.left, glyph.top, *glyph.mask.shape) for pen, glyph in zip(pens, glyphs, strict=False)]
+    left, top = min(corner[0] for corner in corners), min(corner[1] for corner in corners)
+    right, bottom = max(x + columns for x, _, _, columns in corners), max(y + rows for _, y, rows, _ in corners)
+    mask = np.zeros((bottom - top, right - left), dtype=np.uint8)
+    for glyph, (x, y, rows, columns) in zip(glyphs, corners, strict=True):
+        place = mask[y - top : y - top + rows, x - left : x - left + columns]
+        np.maximum(place, glyph.mask, out=place)
+    return mask, left, top
