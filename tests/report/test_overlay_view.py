@@ -17,7 +17,16 @@ from rollout_monitor.report.overlay import rerun_stream
 from rollout_monitor.report.overlay.markers import Part, Place, Shape, markers
 from rollout_monitor.report.overlay.symbols import STATE_LOOKS
 from rollout_monitor.report.overlay.view import ERROR_SHOWN_S, Age, LiveView, Trace, ViewState
-from rollout_monitor.report.overlay.words import KINDS, age_line, alarm_text, ascii_text, lines, rich_text, state_word
+from rollout_monitor.report.overlay.words import (
+    KINDS,
+    MOST_CHARACTERS,
+    age_line,
+    alarm_text,
+    ascii_text,
+    lines,
+    rich_text,
+    state_word,
+)
 
 
 @settings(max_examples=60)
@@ -101,6 +110,7 @@ def test_letters_keep_what_can_be_kept() -> None:
     assert ascii_text("été à Zürich") == "ete a Zurich"
     assert ascii_text("拿 cup \U0001f600") == "? cup ?"
     assert ascii_text("x" * 10_000, 20) == "x" * 17 + "..."
+    assert len(ascii_text("x" * 10_000)) == MOST_CHARACTERS
     assert ascii_text("a\r\n\tb\x00c\u202e") == "a b c"
 
 
