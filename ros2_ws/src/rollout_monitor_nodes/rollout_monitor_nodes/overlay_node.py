@@ -65,7 +65,6 @@ class OverlayNode(ManagedNode):
         self._destroy_on_deactivate: list[Callable[[], None]] = []
         self._camera: AdaptiveSubscription | None = None
         self._rerun: RerunStream | None = None
-        self._state = EpisodeState.IDLE
         self._drawn = 0
         self._sent = 0
         cv2.setNumThreads(1)  # a picture this small gains nothing by more, and loses by waiting for a busy core
@@ -88,7 +87,7 @@ class OverlayNode(ManagedNode):
         self._live = LiveView()
         self._clocks = {name: StreamClock(passed_ns) for name in (CAMERA, *OF_AN_ATTEMPT)}
         self._status_stamp_ns: int | None = None
-        self._episode_id = ""
+        self._episode_id, self._state = "", EpisodeState.IDLE
         self._frame: CameraFrame | None = None
         self._picture: RgbImage | None = None
         self._picture_of: CameraFrame | None = None
