@@ -24,6 +24,7 @@ QOS = {
     "LATCHED": "reliable, latched 1",
     "REPORTS": "reliable, latched 10",
     "RECORDS": "reliable, 500 deep",
+    "VIEWS": "reliable, newest 1",
     "REPLAY": "reliable, 2000 deep",
     "REPLAY_IMAGES": "reliable, 60 deep",
     "CLOCK": "best effort, newest 1",

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "ros2_ws" / "src" / "rollout_monitor_nodes"))
 
 from rollout_monitor_nodes.common.parameter_specs import ParameterSpec, specs  # noqa: E402
-from rollout_monitor_nodes.interfaces import MONITOR_NODE, PRM_NODE, RECORDER, NodeInterface  # noqa: E402
+from rollout_monitor_nodes.interfaces import MONITOR_NODE, OVERLAY_NODE, PRM_NODE, RECORDER, NodeInterface  # noqa: E402
 
 WIDTH = 118
 HEAD = """\
@@ -29,7 +29,7 @@ HEAD = """\
 
 def text() -> str:
     """The whole file."""
-    return HEAD + "".join(_section(node) for node in (PRM_NODE, MONITOR_NODE, RECORDER))
+    return HEAD + "".join(_section(node) for node in (PRM_NODE, MONITOR_NODE, RECORDER, OVERLAY_NODE))
 
 
 def _section(node: NodeInterface) -> str:

@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "train": {"sim", "judges", "prm", "store", "curve", "events"},
     "bringup": {"episode", "events", "curve", "motion", "prm"},
 }
-HEAVY = {"torch", "robosuite", "mujoco", "onnx", "transformers", "pyarrow", "h5py"}
+HEAVY = {"torch", "robosuite", "mujoco", "onnx", "transformers", "pyarrow", "h5py", "rerun"}
 HEAVY_ROOMS = {"sim", "train"}
 
 

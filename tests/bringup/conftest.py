@@ -21,7 +21,7 @@ def prefix(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (share / "config").symlink_to(root / "config")
     executables = made / "lib" / "rollout_monitor_nodes"
     executables.mkdir(parents=True)
-    for name in ("prm_node", "monitor_node", "recorder"):
+    for name in ("prm_node", "monitor_node", "recorder", "overlay_node"):
         (executables / name).write_text("#!/usr/bin/env python3\n", encoding="utf-8")
     monkeypatch.setenv("AMENT_PREFIX_PATH", os.pathsep.join([str(tmp_path / "empty"), str(made)]))
     return made

@@ -26,7 +26,7 @@ def test_the_parameter_file_is_what_the_settings_say(root: Path, writer: ModuleT
 
 def test_every_parameter_is_there_with_its_default_and_none_besides(root: Path, writer: ModuleType) -> None:
     sections = {section.pattern: section.values for section in read_parameters(root / "config" / "monitor.yaml")}
-    nodes = (writer.PRM_NODE, writer.MONITOR_NODE, writer.RECORDER)
+    nodes = (writer.PRM_NODE, writer.MONITOR_NODE, writer.RECORDER, writer.OVERLAY_NODE)
     assert sections == {f"/**/{n.name}": {s.name: s.default for s in writer.specs(n.settings)} for n in nodes}
 
 

@@ -127,7 +127,7 @@ def test_launch_starts_what_the_description_says(launch_file: ModuleType) -> Non
         log_level="debug",
     )
     processes = describe(options)
-    assert len(nodes) == len(processes) == 3
+    assert len(nodes) == len(processes) == 4
     for node, process in zip(nodes, processes, strict=True):
         (parameters,) = node.parameters
         plain = {k: v.value if isinstance(v, ParameterValue) else v for k, v in parameters.items()}
@@ -146,7 +146,7 @@ def test_texts_stay_texts(launch_file: ModuleType) -> None:
 
 def test_defaults_are_those_of_the_command_line(launch_file: ModuleType) -> None:
     assert [node.name for node in started(launch_file)] == [process.name for process in describe(Options())]
-    assert [node.name for node in started(launch_file, record="false")] == ["prm_node", "monitor_node"]
+    assert [node.name for node in started(launch_file, record="false")] == ["prm_node", "monitor_node", "overlay_node"]
 
 
 def test_the_root_namespace_is_a_slash(launch_file: ModuleType) -> None:

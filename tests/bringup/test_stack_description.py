@@ -27,8 +27,8 @@ def by_name(options: Options) -> dict:
 
 def test_the_default_stack_is_the_installed_one_in_its_order(prefix: Path) -> None:
     processes = describe(Options())
-    assert [process.node for process in processes] == ["/prm_node", "/monitor_node", "/recorder"]
-    assert [process.required for process in processes] == [True, True, False]
+    assert [process.node for process in processes] == ["/prm_node", "/monitor_node", "/recorder", "/overlay_node"]
+    assert [process.required for process in processes] == [True, True, False, False]
     assert find_executable(processes[0]) == prefix / "lib" / "rollout_monitor_nodes" / "prm_node"
 
 
@@ -37,6 +37,7 @@ def test_namespace_reaches_every_node() -> None:
         "/lab/ur5e/prm_node",
         "/lab/ur5e/monitor_node",
         "/lab/ur5e/recorder",
+        "/lab/ur5e/overlay_node",
     ]
 
 
@@ -46,8 +47,9 @@ def test_options_reach_the_nodes_that_they_concern() -> None:
     for name in ("prm_node", "recorder"):
         assert nodes[name].parameters["cameras"] == ["front", "wrist"]
         assert nodes[name].parameters["camera_topics"] == ["/cam/image_raw", "/w/image_raw"]
-    assert nodes["monitor_node"].parameters["camera"] == "front"
-    assert nodes["monitor_node"].parameters["camera_topic"] == "/cam/image_raw"
+    for name in ("monitor_node", "overlay_node"):
+        assert nodes[name].parameters["camera"] == "front"
+        assert nodes[name].parameters["camera_topic"] == "/cam/image_raw"
     assert nodes["prm_node"].parameters["model"] == "recorded"
     assert "model" not in nodes["recorder"].parameters
     assert {nodes[name].parameters["episodes"] for name in ("monitor_node", "recorder")} == {"/data/kept"}
@@ -57,7 +59,7 @@ def test_options_reach_the_nodes_that_they_concern() -> None:
 
 def test_joint_states_are_remapped_and_the_recorder_can_be_left_out() -> None:
     nodes = by_name(Options(joint_states="/joint_states", record=False))
-    assert set(nodes) == {"prm_node", "monitor_node"}
+    assert set(nodes) == {"prm_node", "monitor_node", "overlay_node"}
     assert nodes["prm_node"].remappings == (("joint_states", "/joint_states"),)
 
 
@@ -80,7 +82,7 @@ def test_command_line_and_parameter_file_carry_the_description() -> None:
 
 def test_the_description_can_be_printed() -> None:
     printed = json.loads(as_json(describe(Options(namespace="/ur5e"))))
-    assert [entry["name"] for entry in printed] == ["prm_node", "monitor_node", "recorder"]
+    assert [entry["name"] for entry in printed] == ["prm_node", "monitor_node", "recorder", "overlay_node"]
     assert printed[0]["namespace"] == "/ur5e"
 
 
@@ -126,6 +128,7 @@ def test_a_wrong_stack_file_is_one_line_that_names_it(tmp_path: Path, text: str,
     ("text", "complaint"),
     [
         ("/**/monitor_node:\n  ros__parameters: {camera: wrist}\n", "prm_node's primary camera is front"),
+        ("/**/overlay_node:\n  ros__parameters: {camera: wrist}\n", "overlay_node's 'camera' and"),
         ("/**/recorder:\n  ros__parameters: {cameras: [wrist], camera_topics: [wrist/image_raw]}\n", "watches front"),
         ("/**/recorder:\n  ros__parameters: {recordings: elsewhere}\n", "'recordings' is elsewhere"),
         ("/**/monitor_node:\n  ros__parameters: {episodes: elsewhere}\n", "recorder's 'episodes' is episodes"),

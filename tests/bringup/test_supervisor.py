@@ -251,14 +251,14 @@ def test_ways_to_end_in_words() -> None:
 
 
 def test_nodes_do_not_outlive_a_killed_supervisor(prefix: Path) -> None:
-    for name in ("prm_node", "monitor_node", "recorder"):
+    for name in ("prm_node", "monitor_node", "recorder", "overlay_node"):
         path = prefix / "lib" / "rollout_monitor_nodes" / name
         path.write_text("#!/usr/bin/env python3\nimport os, signal\nprint('pid', os.getpid())\nsignal.pause()\n")
     command = [sys.executable, "-c", "from rollout_monitor.cli.main import main; main(['up'])"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
         assert up.stdout is not None
         pids: list[int] = []
-        while len(pids) < 3:
+        while len(pids) < 4:
             line = up.stdout.readline()
             assert line, "the supervisor ended before its nodes ran"
             if "| pid" in line:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from graph import Graph
 from rollout_monitor_nodes import interfaces
 from rollout_monitor_nodes.common.qos import PROFILES
+from rollout_monitor_nodes.common.types import is_installed
 
 OWN_OF_ROS = ("/parameter_events", "/rosout")
 NS = "/arm"
@@ -14,7 +15,7 @@ def names(topics: tuple[interfaces.Topic, ...], *, adaptive: bool) -> set[tuple[
     return {
         (topic.name if topic.name.startswith("/") else f"{NS}/{topic.name}", topic.type)
         for topic in topics
-        if adaptive or topic.qos != "ADAPT"
+        if (adaptive or topic.qos != "ADAPT") and is_installed(topic.type)
     }
 
 
@@ -23,11 +24,13 @@ def test_running_nodes_are_as_their_tables_say(graph: Graph) -> None:
     folder = graph.folder / "episodes"
     curve = graph.folder / "curve.csv"
     curve.write_text("progress\n0.1\n0.2\n")
-    graph.start("prm_node", namespace=NS, model="recorded", model_path=curve)
-    graph.start("monitor_node", namespace=NS, episodes=folder)
     node = graph.node
-
-    for interface in (interfaces.PRM_NODE, interfaces.MONITOR_NODE):
+    for interface, parameters in (
+        (interfaces.PRM_NODE, {"model": "recorded", "model_path": curve}),
+        (interfaces.MONITOR_NODE, {"episodes": folder}),
+        (interfaces.OVERLAY_NODE, {}),
+    ):
+        graph.start(interface.name, namespace=NS, **parameters)
 
         def shown(ask: object, name: str = interface.name) -> set[tuple[str, str]]:
             pairs = ask(name, NS)  # type: ignore[operator]

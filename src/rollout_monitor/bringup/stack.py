@@ -33,6 +33,7 @@ RESPAWN_LIMIT = 5
 
 _NAME = r"[A-Za-z][A-Za-z0-9_]*"
 _WATCHING_CAMERAS = ("prm_node", "recorder")
+_WATCHING_PRIMARY = ("monitor_node", "overlay_node")
 
 
 class NodeEntry(BaseModel):
@@ -234,7 +235,7 @@ def _overrides(options: Options, node: str) -> dict[str, ParameterValue]:
     names, topics = list(options.cameras), list(options.cameras.values())
     if names and node in _WATCHING_CAMERAS:
         values.update(cameras=names, camera_topics=topics)
-    if names and node == "monitor_node":
+    if names and node in _WATCHING_PRIMARY:
         values.update(camera=names[0], camera_topic=topics[0])
     if options.model is not None and node == "prm_node":
         values["model"] = options.model
@@ -265,12 +266,14 @@ def _check_agreement(parameters: Mapping[str, Mapping[str, ParameterValue]], whe
     if watched and recorded and not set(watched) <= set(recorded):
         missing = ", ".join(f"{name} on {topic}" for name, topic in watched if (name, topic) not in recorded)
         raise InputError(f"{where}: prm_node watches {missing}, but recorder's 'cameras' and 'camera_topics' lack it")
-    shown = (monitor.get("camera"), monitor.get("camera_topic"))
-    if watched and None not in shown and shown != watched[0]:
-        raise InputError(
-            f"{where}: monitor_node's 'camera' and 'camera_topic' are {shown[0]} on {shown[1]}, but prm_node's primary "
-            f"camera is {watched[0][0]} on {watched[0][1]}"
-        )
+    for name in _WATCHING_PRIMARY:
+        values = parameters.get(name, {})
+        shown = (values.get("camera"), values.get("camera_topic"))
+        if watched and None not in shown and shown != watched[0]:
+            raise InputError(
+                f"{where}: {name}'s 'camera' and 'camera_topic' are {shown[0]} on {shown[1]}, but prm_node's primary "
+                f"camera is {watched[0][0]} on {watched[0][1]}"
+            )
     for folder, harm in _SHARED_FOLDERS.items():
         if recorder and monitor and recorder.get(folder) != monitor.get(folder):
             raise InputError(

@@ -30,6 +30,11 @@ def recorder() -> None:
     _enter("recorder")
 
 
+def overlay_node() -> None:
+    """Run overlay_node."""
+    _enter("overlay_node")
+
+
 def replay_node() -> None:
     """Run replay_node."""
     _enter("replay_node")

@@ -59,6 +59,16 @@ EVENTS = Topic("rollout/events", f"{_MSGS}/msg/MonitorEvent", "RECORDS", "events
 REPORTS = Topic(
     "rollout/reports", f"{_MSGS}/msg/EpisodeReport", "REPORTS", "one report per episode, once it is on disk"
 )
+OVERLAY = Topic(
+    "rollout/overlay", IMAGE, "VIEWS", "the camera's picture with the attempt drawn on it; rgb8, tight rows"
+)
+MARKERS = Topic("rollout/markers", "visualization_msgs/msg/MarkerArray", "VIEWS", "progress bar, state and alarm in 3D")
+OVERLAY_TEXT = Topic(
+    "rollout/overlay_text",
+    "rviz_2d_overlay_msgs/msg/OverlayText",
+    "VIEWS",
+    "the attempt in words, where that package is installed",
+)
 DIAGNOSTICS = Topic("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "DIAGNOSTICS", "state of streams and parts")
 CLOCK = Topic("/clock", "rosgraph_msgs/msg/Clock", "CLOCK", "the recording's time, where parameter clock is set")
 JOINTS = Topic("joint_states", JOINT_STATE, "ADAPT", "any order, partial messages, any rate up to 1000 Hz")
@@ -140,6 +150,29 @@ RECORDER = NodeInterface(
         "Asked to stop in mid-episode it waits for the report, `stop_wait_s` at most; a second signal ends the wait.",
     ),
 )
+OVERLAY_NODE = NodeInterface(
+    name="overlay_node",
+    managed=True,
+    about="Shows the running attempt in RViz, Foxglove or Rerun: the camera's picture with progress, curve, "
+    "smoothness, state and alarms drawn on it, and a progress bar beside the arm.",
+    settings=settings.OverlayNodeSettings,
+    publishes=(OVERLAY, MARKERS, OVERLAY_TEXT, DIAGNOSTICS),
+    subscribes=(
+        PROGRESS,
+        KINEMATICS,
+        STATUS,
+        EVENTS,
+        Topic("camera_topic", IMAGE, "ADAPT", "the picture to draw on; only while somebody looks"),
+        Topic("camera_topic/compressed", COMPRESSED, "ADAPT", "the same, compressed"),
+    ),
+    notes=(
+        "Nothing is drawn, and the camera is not even subscribed to, while nobody subscribes to the result; "
+        "`/diagnostics` says how many pictures were drawn and for how many.",
+        "A picture carries the stamp of the camera's frame, markers that of the status. Markers keep their ids and are "
+        "deleted when the node is stopped. Texts are ASCII: letters of other scripts show as `?`.",
+        "How to look at it: [docs/rviz.md](../rviz.md).",
+    ),
+)
 REPLAY_NODE = NodeInterface(
     name="replay_node",
     managed=False,
@@ -179,4 +212,4 @@ WATCH = NodeInterface(
     notes=("Without a terminal (in a log) it prints a line every `line_every_s` instead of one that moves.",),
 )
 
-NODES = (PRM_NODE, MONITOR_NODE, RECORDER, REPLAY_NODE, SIM_ROBOT_NODE, WATCH)
+NODES = (PRM_NODE, MONITOR_NODE, RECORDER, OVERLAY_NODE, REPLAY_NODE, SIM_ROBOT_NODE, WATCH)

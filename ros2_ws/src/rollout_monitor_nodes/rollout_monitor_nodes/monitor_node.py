@@ -230,13 +230,13 @@ class MonitorNode(ManagedNode):
         self._handle(self._monitor.on_marker(marker))
 
     def _on_progress(self, msg: ros.Progress) -> None:
-        estimate = self._converted(convert.progress_from_msg, msg)
+        estimate = self.converted(convert.progress_from_msg, msg)
         if estimate is not None:
             self._saw_record(estimate.stamp_ns)
             self._handle(self._monitor.on_estimate(estimate))
 
     def _on_kinematics(self, msg: ros.Kinematics) -> None:
-        summary = self._converted(convert.kinematics_from_msg, msg)
+        summary = self.converted(convert.kinematics_from_msg, msg)
         if summary is not None:
             self._end_fallback()
             self._kinematics_clock.saw(summary.stamp_ns)
@@ -251,7 +251,7 @@ class MonitorNode(ManagedNode):
         self._records_clock.saw(stamp_ns)
 
     def _on_camera(self, msg: ros.CameraHealth) -> None:
-        health = self._converted(convert.camera_from_msg, msg)
+        health = self.converted(convert.camera_from_msg, msg)
         if health is not None:
             self._saw_record(health.stamp_ns)
             self._handle(self._monitor.on_camera(health))
@@ -289,15 +289,6 @@ class MonitorNode(ManagedNode):
         if time.monotonic_ns() - self._ended_ns > (self.settings.end_wait_s + OVERDUE_S) * _NS:
             self.get_logger().warning("the streams did not reach the stamp of the END marker: are the clocks the same?")
             self._handle(self._monitor.close_ending())
-
-    def _converted(self, from_msg: Callable[[Any], Any], msg: object) -> Any:
-        """A record, or None after a complaint: another version's or a stranger's message must not end the monitor."""
-        try:
-            return from_msg(msg)
-        except ValueError as error:  # pydantic's and ours
-            line = " ".join(str(error).split())
-            self.get_logger().error(f"{type(msg).__name__} message refused: {line}", throttle_duration_sec=5.0)
-            return None
 
     # --- what a killed monitor left -----------------------------------------------------------------------------
 

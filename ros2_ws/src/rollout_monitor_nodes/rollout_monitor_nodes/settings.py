@@ -130,6 +130,49 @@ class RecorderSettings(CameraSettings):
     )
 
 
+class MarkerSettings(Settings):
+    """Where the bar stands beside the arm, and how often it is sent."""
+
+    frame: str = Field(default="base_link", min_length=1, description="frame of the arm's base or tool")
+    x: float = Field(default=0.0, ge=-10.0, le=10.0, description="foot of the bar in that frame, m")
+    y: float = Field(default=0.5, ge=-10.0, le=10.0, description="foot of the bar in that frame, m")
+    z: float = Field(default=0.0, ge=-10.0, le=10.0, description="foot of the bar in that frame, m")
+    height_m: float = Field(default=0.6, gt=0.0, le=10.0, description="height of the full bar, m")
+    hoop_radius_m: float = Field(
+        default=0.35, gt=0.0, le=10.0, description="radius of the hoop around the frame's origin on an ERROR, m"
+    )
+    rate_hz: float = Field(default=5.0, gt=0.0, le=30.0, description="most messages per second")
+    lifetime_s: float = Field(
+        default=2.0,
+        gt=0.1,
+        le=60.0,
+        description="RViz forgets the markers of a node that is gone after this long, s; by RViz's clock",
+    )
+
+
+class OverlayNodeSettings(Settings):
+    """overlay_node."""
+
+    autostart: bool = Field(default=True, description=_AUTOSTART)
+    camera: str = Field(default="front", min_length=1, description="camera whose picture is drawn on; the primary one")
+    camera_topic: str = Field(
+        default="camera_front/color/image_raw", min_length=1, description="its image topic, without /compressed"
+    )
+    camera_transport: Transport = Field(default="auto", description=_TRANSPORT)
+    width: int = Field(
+        default=640, ge=320, le=1920, description="columns of the drawn picture; rows follow from the camera's"
+    )
+    rate_hz: float = Field(default=10.0, gt=0.0, le=30.0, description="most pictures per second")
+    stale_s: float = Field(
+        default=2.0, gt=0.0, le=60.0, description="data older than this is said to be old, s of passing time"
+    )
+    rerun: str | None = Field(
+        default=None,
+        description="file (.rrd) or viewer URL (rerun+http://127.0.0.1:9876/proxy) of a Rerun stream; extra [rerun]",
+    )
+    markers: MarkerSettings = MarkerSettings()
+
+
 class ReplaySettings(Settings):
     """replay_node."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from lifecycle_msgs.srv import ChangeState
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -17,9 +17,11 @@ from rollout_monitor.errors import RolloutMonitorError
 from rollout_monitor_nodes.common.params import declare
 from rollout_monitor_nodes.interfaces import NodeInterface
 
+R = TypeVar("R")
+
 
 class ManagedNode(LifecycleNode):
-    """Base of prm_node and monitor_node. Subclasses fill in `configure`, `activate`, `deactivate`, `clean_up`."""
+    """Base of the managed nodes. Subclasses fill in `configure`, `activate`, `deactivate`, `clean_up`."""
 
     def __init__(self, interface: NodeInterface) -> None:
         """Declare the parameters.
@@ -47,6 +49,15 @@ class ManagedNode(LifecycleNode):
 
     def clean_up(self) -> None:
         """Give back what was configured."""
+
+    def converted(self, from_msg: Callable[[Any], R], msg: object) -> R | None:
+        """A record, or None after a complaint: another version's or a stranger's message must not end the node."""
+        try:
+            return from_msg(msg)
+        except ValueError as error:  # pydantic's and ours
+            line = " ".join(str(error).split())
+            self.get_logger().error(f"{type(msg).__name__} message refused: {line}", throttle_duration_sec=5.0)
+            return None
 
     # --- what `run` asks for ------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@
 | LATCHED | the newest status, for a viewer that comes late |
 | REPORTS | the reports of the last ten episodes, for the same |
 | RECORDS | estimates, kinematics, events: reliable, deep |
+| VIEWS | pictures and markers for people: the newest only; reliable, which serves those who ask for less, too |
 | REPLAY | what replay and simulation publish: reliable and deep, so that nothing is lost on those who ask for it |
 | CLOCK | /clock: best effort, newest only |
 """
@@ -36,6 +37,7 @@ PROFILES: dict[str, QoSProfile] = {
     "LATCHED": _profile(1, durability=DurabilityPolicy.TRANSIENT_LOCAL),
     "REPORTS": _profile(10, durability=DurabilityPolicy.TRANSIENT_LOCAL),
     "RECORDS": _profile(500),
+    "VIEWS": _profile(1),
     "REPLAY": _profile(2000),
     "REPLAY_IMAGES": _profile(60),
     "CLOCK": _profile(1, ReliabilityPolicy.BEST_EFFORT),
