@@ -1,8 +1,8 @@
 """How people word the table's tasks: many templates to train with, some kept aside for tests.
 
 ``{m}`` is what moves, ``{t}`` the target. Some templates name the target first or turn the roles round ("the green
-cube should end up underneath the red cube"): the order of the words alone must not give the roles away. None leaves open
-which of two things moves ("the green cube goes left of the red cube" moves the green one). Templates in
+cube should end up underneath the red cube"): the order of the words alone must not give the roles away. None leaves
+open which of two things moves ("the green cube goes left of the red cube" moves the green one). Templates in
 `COMMANDS` can be parts of a longer instruction; those in `WISHES` stand alone.
 """
 
