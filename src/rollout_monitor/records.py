@@ -390,6 +390,78 @@ class KeyFrame(Record):
     why: str = Field(description="start, end, peak, event kind and id")
 
 
+class Drawdown(Record):
+    """One fall of the final curve below its best so far, however small the fall that raises an event."""
+
+    peak_ns: int = Field(description="the last sample at the best value before the fall")
+    peak: UnitInterval
+    trough_ns: int = Field(description="the lowest sample before that value was reached again")
+    trough: UnitInterval
+    depth: UnitInterval
+    recovery: UnitInterval = Field(description="share of the depth that was regained afterwards, at best")
+    recovered_ns: int | None = Field(default=None, description="first sample at the peak's value again; None: never")
+    event_id: int | None = Field(default=None, description="the DRAWDOWN event that told of it, if one did")
+    before: str | None = Field(default=None, description="file name of the frame at the peak")
+    after: str | None = Field(default=None, description="file name of the frame at the trough")
+    regained: str | None = Field(default=None, description="file name of the frame when it was made good")
+
+
+class MotionStretch(Record):
+    """A stretch in which the arm moved, or stood."""
+
+    start_ns: int
+    end_ns: int
+    moving: bool
+
+
+class Stall(Record):
+    """A STALL event, split by whether the arm moved without effect or stood still."""
+
+    event_id: int
+    onset_ns: int
+    end_ns: int = Field(description="when it cleared; the episode's end where it lasted")
+    moving_s: float = Field(ge=0.0)
+    still_s: float = Field(ge=0.0)
+    unseen_s: float = Field(ge=0.0, description="without joint states to tell")
+    stretches: list[MotionStretch] = Field(default_factory=list)
+
+
+class FailurePoint(Record):
+    """Where an attempt that was no success came no further."""
+
+    stamp_ns: int = Field(
+        description="the last time that the final curve stood at its best, or the onset of a stall to the end"
+    )
+    progress: UnitInterval
+    event_id: int | None = Field(default=None, description="the first event that was never made good")
+    picture: str | None = Field(default=None, description="file name of the frame there")
+    reason: str = Field(description="one line an operator can read")
+
+
+class JointTrace(Record):
+    """Motion of one joint, as (lowest, highest) of each column of `MotionTraces`."""
+
+    joint: str
+    velocity: list[tuple[float, float]] = Field(description="rad/s")
+    jerk: list[tuple[float, float] | None] = Field(description="rad/s^3; None in columns with too few rows")
+
+
+class MotionTraces(Record):
+    """Velocity and jerk of every joint on the joint grid, thinned to columns of equal width that keep the extremes."""
+
+    stamps_ns: list[int] = Field(description="first grid row in each column that has any")
+    joints: list[JointTrace] = Field(default_factory=list)
+
+
+class UsualRange(Record):
+    """How a metric came out in earlier successes of the same task, judged by the same model."""
+
+    metric: str = Field(description="name as in OpdMetrics")
+    low: float = Field(description="10th percentile")
+    high: float = Field(description="90th percentile")
+    n: int = Field(ge=1, description="episodes to which the metric applies")
+
+
 class EpisodeReport(Record):
     """Everything the monitor knows about one ended attempt."""
 
@@ -402,10 +474,17 @@ class EpisodeReport(Record):
     source: str = ""
     robot: str = ""
     label: Label | None = None
+    ended_by: str = Field(default="", description="who ended the attempt, and gave the label where there is one")
     outcome: OutcomeDecision
+    failed_at: FailurePoint | None = Field(default=None, description="None for a success and without a curve")
     metrics_final: OpdMetrics | None = Field(default=None, description="None where no estimate came")
     metrics_live: OpdMetrics | None = None
     largest_live_final_gap: LiveFinalGap | None = None
+    usual: list[UsualRange] = Field(
+        default_factory=list, description="from what was in the store when the report was kept; empty: too few"
+    )
+    drawdowns: list[Drawdown] = Field(default_factory=list, description="of the final curve, in their order")
+    stalls: list[Stall] = Field(default_factory=list)
     curve: list[CurvePoint] = Field(default_factory=list)
     estimates: int = 0
     missing_estimates: int = 0
@@ -415,6 +494,7 @@ class EpisodeReport(Record):
     speed: list[tuple[int, float]] = Field(
         default_factory=list, description="(stamp_ns, joint-speed norm in rad/s) on the joint grid, for the page"
     )
+    traces: MotionTraces | None = None
     events: list[Event] = Field(default_factory=list)
     cameras: list[CameraHealth] = Field(default_factory=list)
     joints: JointHealth | None = None
@@ -425,6 +505,7 @@ class EpisodeReport(Record):
     calibration: str | None = Field(default=None, description="file of the calibration used; None: documented defaults")
     model: str = ""
     model_hash: str = ""
+    versions: dict[str, str] = Field(default_factory=dict, description="of the programs that made the figures")
     dropped: int = Field(default=0, description="frame sets skipped because the model was busy")
     latency_p50_s: float | None = None
     latency_p99_s: float | None = None

@@ -253,7 +253,7 @@ def test_pictures_are_embedded_once_and_missing_ones_said() -> None:
     assert html.count("data:image/jpeg;base64,") == 5
     page = Page(html)
     uses = [attributes["href"] for tag, attributes in page.elements if tag == "use"]
-    assert len(uses) == 5
+    assert len(uses) == 6, "each where it belongs, and one under the playhead"
     some = {name: encode_jpeg(picture) for name, picture in pictures().items() if name != "peak.jpg"}
     some["end.jpg"] = some["end.jpg"][:100]
     page = Page(render(made, some))

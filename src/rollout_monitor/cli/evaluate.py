@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,6 +16,9 @@ from rich.table import Table
 from rollout_monitor.errors import InputError
 from rollout_monitor.prm.protocol import ProgressModel
 from rollout_monitor.records import EpisodeReport, Label
+
+if TYPE_CHECKING:
+    from rollout_monitor.store.film import Shot
 
 VIDEO_SUFFIXES = {".mp4", ".mkv", ".avi", ".mov", ".webm"}
 
@@ -27,6 +33,16 @@ Examples:
 
   rollout-monitor evaluate episode.mp4 --task "hang the mug" --model recorded --curve judge.csv --curve-rate 1
 """
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """One episode of the recording, and where its film comes from."""
+
+    report: EpisodeReport
+    pictures: dict[str, bytes]
+    cameras: tuple[str, ...]
+    shots: Callable[[], Iterable[Shot]]
 
 
 def register(app: typer.Typer) -> None:
@@ -50,15 +66,15 @@ def evaluate(
     """Judge a recorded rollout offline: progress, OPD metrics, kinematics, events, outcome."""
     console = Console(stderr=True)
     progress_model = _model(model, curve, curve_rate)
-    reports = _run(recording, task, progress_model, camera or [], joints, label, config, console)
-    if not reports:
+    judged = _run(recording, task, progress_model, camera or [], joints, label, config, console)
+    if not judged:
         raise InputError(f"{recording}: holds no episode (no START marker); give --task to judge it as one attempt")
-    kept = [_keep(report, pictures, out) for report, pictures in reports]
+    kept = [_keep(one, out) for one in judged]
     if as_json:
-        typer.echo(json.dumps([report.model_dump(mode="json", by_alias=True) for report, _ in reports], indent=1))
+        typer.echo(json.dumps([one.report.model_dump(mode="json", by_alias=True) for one in judged], indent=1))
         return
-    for (report, _), path in zip(reports, kept, strict=True):
-        Console().print(_table(report))
+    for one, path in zip(judged, kept, strict=True):
+        Console().print(_table(one.report))
         if path is not None:
             Console().print(f"report: {path}", soft_wrap=True)
 
@@ -72,9 +88,9 @@ def _run(
     label: Label | None,
     config: Path | None,
     console: Console,
-) -> list[tuple[EpisodeReport, dict[str, bytes]]]:
+) -> list[_Judged]:
     from rollout_monitor.bringup.parameters import load_settings  # noqa: PLC0415 - heavy imports stay in the command
-    from rollout_monitor.cli.offline import choose_sources, run_bag, run_video  # noqa: PLC0415
+    from rollout_monitor.cli.offline import bag_shots, choose_sources, run_bag, run_video, video_shots  # noqa: PLC0415
     from rollout_monitor.episode.monitor import Closed  # noqa: PLC0415
     from rollout_monitor.episode.rollout import RolloutMonitor  # noqa: PLC0415
     from rollout_monitor.records import Boundary, EpisodeMarker  # noqa: PLC0415
@@ -86,7 +102,7 @@ def _run(
     video = recording.suffix.lower() in VIDEO_SUFFIXES
     if video and not task:
         raise InputError(f"{recording}: a video has no markers; say what the robot had to do with --task")
-    cameras = _cameras(camera)
+    cameras = name_topics(camera)
     whole = None
     if task:
         name = "".join(letter if letter.isalnum() or letter in "_.-" else "_" for letter in recording.stem) or "episode"
@@ -100,7 +116,8 @@ def _run(
     if video:
         assert whole is not None  # noqa: S101 - a video without a task was refused above
         outputs = run_video(recording, "front", model.card.rate_hz, engine(("front",)), whole, label)
-        return [(one.report, one.pictures) for one in outputs if isinstance(one, Closed)]
+        shots = partial(video_shots, recording, "front")
+        return [_Judged(one.report, one.pictures, ("front",), shots) for one in outputs if isinstance(one, Closed)]
     with open_bag(recording) as bag:
         sources = choose_sources(bag, cameras, joints)
         for note in [*(note for note in bag.notes if note not in bag.damage), *sources.notes]:
@@ -111,7 +128,15 @@ def _run(
         damage = [*bag.damage, *sources.notes[known:]]
         for note in damage:
             console.print(f"warning: {note}", style="bold yellow", soft_wrap=True, markup=False)
-        return [(one.report.model_copy(update={"notes": [*one.report.notes, *damage]}), one.pictures) for one in closed]
+        return [
+            _Judged(
+                report := one.report.model_copy(update={"notes": [*one.report.notes, *damage]}),
+                one.pictures,
+                tuple(sources.cameras),
+                partial(bag_shots, recording, sources.cameras, report.start_ns, report.end_ns),
+            )
+            for one in closed
+        ]
 
 
 def _model(name: str, curve: Path | None, curve_rate: float) -> ProgressModel:
@@ -126,7 +151,12 @@ def _model(name: str, curve: Path | None, curve_rate: float) -> ProgressModel:
     return create(name, path=curve, rate_hz=curve_rate)
 
 
-def _cameras(given: list[str]) -> dict[str, str]:
+def name_topics(given: list[str]) -> dict[str, str]:
+    """``NAME=TOPIC`` texts as topic by name.
+
+    Raises:
+        InputError: a text of another form.
+    """
     cameras: dict[str, str] = {}
     for text in given:
         name, equals, topic = text.partition("=")
@@ -136,13 +166,25 @@ def _cameras(given: list[str]) -> dict[str, str]:
     return cameras
 
 
-def _keep(report: EpisodeReport, pictures: dict[str, bytes], out: Path | None) -> Path | None:
+def _keep(judged: _Judged, out: Path | None) -> Path | None:
     if out is None:
         return None
     from rollout_monitor.report.html import render  # noqa: PLC0415
+    from rollout_monitor.report.markdown import summary  # noqa: PLC0415
     from rollout_monitor.store.episodes import EpisodeStore  # noqa: PLC0415
+    from rollout_monitor.store.film import make_film  # noqa: PLC0415
+    from rollout_monitor.store.usual import with_usual  # noqa: PLC0415
 
-    return EpisodeStore(out).write(report, pictures, page=render(report, pictures))
+    store = EpisodeStore(out)
+    report = with_usual(store, judged.report)
+    film = make_film(judged.shots, judged.cameras, report.start_ns, report.end_ns)
+    return store.write(
+        report,
+        judged.pictures,
+        render(report, judged.pictures, film=film),
+        text=summary(report),
+        film=film.mp4 if film else None,
+    )
 
 
 def _table(report: EpisodeReport) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,12 +13,23 @@ from rollout_monitor.episode.rollout import RolloutMonitor
 from rollout_monitor.errors import InputError
 from rollout_monitor.images import fingerprint
 from rollout_monitor.records import Boundary, EpisodeMarker, Label
-from rollout_monitor.store.bags import BagReader, DamagedBagError, ImageItem, JointItem, MarkerItem, StreamItem
+from rollout_monitor.store.bags import (
+    BagReader,
+    DamagedBagError,
+    ImageItem,
+    JointItem,
+    MarkerItem,
+    StreamItem,
+    open_bag,
+)
+from rollout_monitor.store.film import RATE_HZ, Shot
 from rollout_monitor.store.takes_types import camera_name, is_depth, name_cameras
 from rollout_monitor.store.videos import read_video
 
 _IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
 _JOINT_TYPE = "sensor_msgs/msg/JointState"
+_DISORDER_NS = 2_000_000_000
+"""Frames of several cameras are recorded nearly in the order of their stamps."""
 _EPISODE_TYPE = "rollout_monitor_msgs/msg/Episode"
 
 
@@ -118,6 +130,30 @@ def run_video(
         start.model_copy(update={"boundary": Boundary.END, "stamp_ns": last_ns, "label": label})
     )
     yield from monitor.finish()
+
+
+def bag_shots(path: Path, cameras: Mapping[str, str], start_ns: int, end_ns: int) -> Iterator[Shot]:
+    """The frames of one episode of a recording, for its film.
+
+    Args:
+        path: the recording.
+        cameras: topic by camera name.
+        start_ns: the episode's start.
+        end_ns: its end.
+    """
+    names = {topic: camera for camera, topic in cameras.items()}
+    with open_bag(path) as bag, suppress(DamagedBagError):  # told of when it was judged
+        for item in bag.decoded(set(names)):
+            if isinstance(item, ImageItem) and not item.trouble and start_ns <= item.stamp_ns:
+                if item.stamp_ns > end_ns + _DISORDER_NS:
+                    return
+                yield Shot(names[item.topic], item.stamp_ns, item.decode)
+
+
+def video_shots(path: Path, camera: str) -> Iterator[Shot]:
+    """The frames of a video, for the film of the episode that it is."""
+    for stamp_ns, rgb in read_video(path, RATE_HZ):
+        yield Shot(camera, stamp_ns, lambda rgb=rgb: rgb)  # type: ignore[misc]
 
 
 def _labelled(marker: EpisodeMarker, label: Label | None) -> EpisodeMarker:

@@ -14,7 +14,9 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rollout_monitor.records import EpisodeReport
     from rollout_monitor.store.episodes import EpisodeRow
+    from rollout_monitor.store.film import Film
 
 DEFAULT_STORE = Path("episodes")
 _EXAMPLES = """Examples:
@@ -22,6 +24,9 @@ _EXAMPLES = """Examples:
   rollout-monitor report episodes/lift-0031              draw its page again
 
   rollout-monitor report lift-0031.json -o page.html     from the figures alone, without pictures
+
+  rollout-monitor report episodes/lift-0031 --recording episodes/recordings/lift-0031
+                                                         with a film of all cameras, made from its recording
 
   rollout-monitor report list --store episodes           what is in the store
 
@@ -38,6 +43,8 @@ def report(
     target: Annotated[str, typer.Argument(help="an episode's folder, a report.json, `list` or `reindex`")],
     store: Annotated[Path, typer.Option("--store", help="the store's folder, for list and reindex")] = DEFAULT_STORE,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="write the page here")] = None,
+    recording: Annotated[Path | None, typer.Option(help="make the film from this recording of the episode")] = None,
+    camera: Annotated[list[str] | None, typer.Option(help="NAME=TOPIC in the recording; repeatable")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the list as JSON")] = False,
 ) -> None:
     """Draw the page of a stored episode again, or look after the store."""
@@ -46,24 +53,51 @@ def report(
     elif target == "reindex":
         _reindex(store)
     else:
-        _draw(Path(target), output)
+        _draw(Path(target), output, recording, camera or [])
 
 
-def _draw(target: Path, output: Path | None) -> None:
+def _draw(target: Path, output: Path | None, recording: Path | None, camera: list[str]) -> None:
     from rollout_monitor.errors import InputError, StoreError  # noqa: PLC0415 - heavy imports stay in the command
-    from rollout_monitor.report.html import render  # noqa: PLC0415
+    from rollout_monitor.report.files import draw, redraw  # noqa: PLC0415
     from rollout_monitor.store.episodes import PAGE, REPORT, read_report  # noqa: PLC0415
     from rollout_monitor.store.files import write_whole  # noqa: PLC0415
 
     source = target / REPORT if target.is_dir() else target
     if not source.is_file():
         raise InputError(f"{target}: expected an episode's folder or its {REPORT}; `report list` names the episodes")
+    if output is None and source.name != REPORT:
+        raise InputError(f"{source}: a report outside of an episode's folder; say where its page goes with --output")
+    film = None if recording is None else _film(recording, camera, read_report(source))
     page = output or source.parent / PAGE
     try:
-        write_whole(page, render(read_report(source), source.parent).encode())
+        if output is None:
+            redraw(source.parent, film)
+        else:
+            write_whole(output, draw(source, film)[0].encode())
     except OSError as error:
         raise StoreError(f"{page} could not be written: {error.strerror}; the report itself is untouched") from error
     typer.echo(page)
+
+
+def _film(recording: Path, camera: list[str], report: EpisodeReport) -> Film:
+    from functools import partial  # noqa: PLC0415
+
+    from rollout_monitor.cli.evaluate import name_topics  # noqa: PLC0415
+    from rollout_monitor.cli.offline import bag_shots, choose_sources  # noqa: PLC0415
+    from rollout_monitor.errors import InputError  # noqa: PLC0415
+    from rollout_monitor.store.bags import open_bag  # noqa: PLC0415
+    from rollout_monitor.store.film import make_film  # noqa: PLC0415
+
+    with open_bag(recording) as bag:
+        cameras = choose_sources(bag, name_topics(camera), None).cameras
+    shots = partial(bag_shots, recording, cameras, report.start_ns, report.end_ns)
+    film = make_film(shots, tuple(cameras), report.start_ns, report.end_ns)
+    if film is None:
+        raise InputError(
+            f"{recording}: no film of {report.episode_id} could be made: it has no picture between the episode's start "
+            "and end, or this installation of PyAV has no H.264 encoder"
+        )
+    return film
 
 
 def _list(store: Path, as_json: bool) -> None:

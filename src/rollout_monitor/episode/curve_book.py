@@ -68,8 +68,11 @@ class CurveBook:
         """Success probability of each sample."""
         return [_known(value) for value in self._samples.rows()["success_probability"].tolist()]
 
-    def _final(self) -> npt.NDArray[np.float64]:
-        return smooth_final(self.raw, self.stamps_ns, self._settings)
+    def final(self) -> npt.NDArray[np.float64]:
+        """Progress smoothed with the whole curve at hand, shape (n,), each in [0, 1]."""
+        if not len(self._samples):
+            return np.empty(0)
+        return np.clip(smooth_final(self.raw, self.stamps_ns, self._settings), 0.0, 1.0)
 
     def metrics(self, outcome: OutcomeDecision) -> tuple[OpdMetrics | None, OpdMetrics | None]:
         """Metrics as last seen live, and of the finally smoothed curve; None where there is no sample.
@@ -82,7 +85,7 @@ class CurveBook:
         decided = outcome.outcome is not Outcome.UNDECIDED
         label = Label(outcome.outcome.value) if decided else None
         live = self.opd.metrics(label)
-        final = compute(self._final(), self._settings, label)
+        final = compute(self.final(), self._settings, label)
         if decided and outcome.decided_by != "label":
             live = live.model_copy(update={"success_from": "outcome"})
             final = final.model_copy(update={"success_from": "outcome"})
@@ -94,13 +97,13 @@ class CurveBook:
             return []
         rows = self._samples.rows()
         columns = [rows[name].tolist() for name in ("stamp", "raw", "live")]
-        columns += [self._final().tolist(), *(rows[name].tolist() for name in _OPTIONAL)]
+        columns += [self.final().tolist(), *(rows[name].tolist() for name in _OPTIONAL)]
         return [
             CurvePoint(
                 stamp_ns=stamp,
                 raw=raw,
                 live=live,
-                final=min(1.0, max(0.0, float(final))),
+                final=final,
                 lower=_known(lower),
                 upper=_known(upper),
                 success_probability=_known(chance),

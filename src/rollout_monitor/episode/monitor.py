@@ -38,10 +38,17 @@ _EARLY_NS = 3 * _NS  # perception remembers two seconds for a START that is hear
 
 @dataclass(frozen=True)
 class Closed:
-    """An episode that is over: its report and the pictures that the report names."""
+    """An episode that is over.
+
+    Attributes:
+        report: the record.
+        pictures: the JPEG pictures that the report names, by file name.
+        shown: all pictures that were kept while it ran, for a film.
+    """
 
     report: EpisodeReport
     pictures: dict[str, bytes]
+    shown: tuple[Picture, ...] = ()
 
 
 Output = Event | MonitorStatus | Closed
@@ -259,7 +266,8 @@ class Monitor:
         self._running = None
         self._merger.clear()
         self._idle = running.status(state)
-        return [*out, *events, self._idle, Closed(report, pictures)]
+        shown = self._pictures.between(report.start_ns, report.end_ns)
+        return [*out, *events, self._idle, Closed(report, pictures, shown)]
 
 
 def _is_unheard(summary: KinematicSummary, before: JointHealth | None) -> bool:

@@ -10,7 +10,11 @@ import numpy.typing as npt
 from rollout_monitor.episode.spool import Spool
 from rollout_monitor.motion.figures import figures
 from rollout_monitor.motion.text import i_phys
-from rollout_monitor.records import KinematicSummary, MotionFigures
+from rollout_monitor.motion.traces import traces
+from rollout_monitor.records import KinematicSummary, MotionFigures, MotionStretch, MotionTraces
+
+_SEEN_NS = 500_000_000
+"""Summaries come ten times a second: over a longer pause nobody saw the arm."""
 
 
 class MotionBook:
@@ -25,6 +29,7 @@ class MotionBook:
         self._segments: dict[int, Spool] = {}
         self._last_ns = -1
         self._rate_hz: float | None = None
+        self._stretches: list[tuple[int, int, bool]] = []
         self.joint_names: list[str] = []
 
     def add(self, summary: KinematicSummary, end_ns: int | None) -> None:
@@ -34,6 +39,8 @@ class MotionBook:
         if not self.joint_names or summary.joint_names != self.joint_names:
             return
         self._rate_hz = summary.grid_rate_hz
+        if summary.rows and (end_ns is None or summary.stamp_ns <= end_ns):
+            self._note_motion(summary.stamp_ns, summary.moving)
         if summary.segment not in self._segments:
             self._segments[summary.segment] = Spool([("stamp", "<i8"), ("positions", "<f8", (len(self.joint_names),))])
         rows, pack = self._segments[summary.segment], struct.Struct(f"<q{len(self.joint_names)}d").pack
@@ -44,6 +51,22 @@ class MotionBook:
                 continue
             self._last_ns = row.stamp_ns
             rows.append(pack(row.stamp_ns, *row.positions))
+
+    def _note_motion(self, stamp_ns: int, moving: bool) -> None:
+        """Go on with the newest stretch, or begin one; what a summary says holds for the time since the one before."""
+        start_ns = stamp_ns
+        if self._stretches and self._stretches[-1][1] <= stamp_ns <= self._stretches[-1][1] + _SEEN_NS:
+            start_ns, last_ns, moved = self._stretches[-1]
+            if moved is moving:
+                self._stretches.pop()
+            else:
+                start_ns = last_ns
+        self._stretches.append((start_ns, stamp_ns, moving))
+
+    @property
+    def stretches(self) -> list[MotionStretch]:
+        """When the arm moved and when it stood, as the summaries said; what lies between was not seen."""
+        return [MotionStretch(start_ns=start, end_ns=end, moving=moving) for start, end, moving in self._stretches]
 
     def figures(self) -> MotionFigures | None:
         """Final figures over the whole recorded matrix; None where no joint state came."""
@@ -68,6 +91,13 @@ class MotionBook:
             norm = np.linalg.norm(np.diff(rows["positions"], axis=0), axis=1) * self._rate_hz
             out += list(zip(rows["stamp"][1:].tolist(), norm.tolist(), strict=True))
         return out
+
+    def traces(self) -> MotionTraces | None:
+        """Velocity and jerk of each joint; None where there are too few rows."""
+        rows = [segment.rows() for segment in self._segments.values() if len(segment) > 1]
+        if not rows or self._rate_hz is None:
+            return None
+        return traces([(part["stamp"], part["positions"]) for part in rows], self._rate_hz, self.joint_names)
 
     def _matrices(self) -> list[npt.NDArray[np.float64]]:
         found = [segment.rows()["positions"] for segment in self._segments.values() if len(segment)]

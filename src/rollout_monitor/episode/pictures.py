@@ -73,5 +73,9 @@ class PictureBook:
         index = bisect_right(self._pictures, stamp_ns, key=lambda picture: picture.stamp_ns)
         return self._pictures[max(0, index - 1)]
 
+    def between(self, start_ns: int, end_ns: int) -> tuple[Picture, ...]:
+        """The pictures of a stretch of time, both ends included."""
+        return tuple(picture for picture in self._pictures if start_ns <= picture.stamp_ns <= end_ns)
+
     def __len__(self) -> int:
         return len(self._pictures)

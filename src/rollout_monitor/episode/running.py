@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rollout_monitor.episode import looking_back
 from rollout_monitor.episode.curve_book import CurveBook, largest_gap
 from rollout_monitor.episode.detectors import Detectors
 from rollout_monitor.episode.health import HealthBook
+from rollout_monitor.episode.key_frames import KeyFrames
 from rollout_monitor.episode.motion_book import MotionBook
 from rollout_monitor.episode.pictures import PictureBook
 from rollout_monitor.episode.settings import MonitorSettings
+from rollout_monitor.episode.versions import versions
 from rollout_monitor.events.alarm import EventLog
 from rollout_monitor.events.calibration import Calibration
 from rollout_monitor.events.outcome import decide
@@ -23,7 +26,6 @@ from rollout_monitor.records import (
     EstimateStatus,
     Event,
     EventKind,
-    KeyFrame,
     KinematicSummary,
     MonitorStatus,
     Outcome,
@@ -263,7 +265,9 @@ class RunningEpisode:
             good = outcome.outcome is Outcome.SUCCESS
             kind, severity = (EventKind.SUCCESS, Severity.INFO) if good else (EventKind.FAILURE, Severity.ERROR)
             events.append(self._log.instant(kind, severity, end_ns, outcome.reason))
-        key_frames, pictures, evidence = self._key_frames(end_ns)
+        frames = KeyFrames(self._pictures, self._marker.stamp_ns)
+        evidence = self._keep_frames(frames, end_ns)
+        final_curve, stamps_ns = self._curve.final(), self._curve.stamps_ns
         live, final = self._curve.metrics(outcome)
         motion = self._motion.figures()
         report = EpisodeReport(
@@ -276,10 +280,16 @@ class RunningEpisode:
             source=self._marker.source,
             robot=self._settings.robot,
             label=label,
+            ended_by=self.end.source if self.end else "",
             outcome=outcome,
+            failed_at=looking_back.failed_at(
+                outcome, stamps_ns, final_curve, self._log.events, self._marker.stamp_ns, frames
+            ),
             metrics_final=final,
             metrics_live=live,
             largest_live_final_gap=largest_gap(live, final),
+            drawdowns=looking_back.drawdowns(stamps_ns, final_curve, self._log.events, end_ns, frames),
+            stalls=looking_back.stalls(self._log.events, end_ns, self._motion.stretches),
             curve=self._curve.points(),
             estimates=len(self._curve),
             missing_estimates=self._missing,
@@ -287,20 +297,22 @@ class RunningEpisode:
             joint_names=self._motion.joint_names,
             i_phys=self._motion.text(motion),
             speed=self._motion.speed(),
+            traces=self._motion.traces(),
             events=[event.model_copy(update={"evidence": evidence.get(event.event_id)}) for event in self._log.events],
             cameras=self._health.cameras(end_ns),
             joints=self._health.joints(end_ns),
-            key_frames=key_frames,
+            key_frames=frames.in_order(),
             settings=_flat(self._settings.model_dump(exclude={"robot"})),
             calibration=self._settings.calibration,
             model=self._newest.model if self._newest else "",
             model_hash=self._newest.model_hash if self._newest else "",
+            versions=versions(),
             dropped=self.dropped,
             latency_p50_s=_quantile(self._latencies, 0.5),
             latency_p99_s=_quantile(self._latencies, 0.99),
             notes=[*self.notes, *self._doubts()],
         )
-        return events, report, pictures
+        return events, report, frames.pictures
 
     @property
     def _calibrated(self) -> bool:
@@ -328,33 +340,17 @@ class RunningEpisode:
             doubts.append(f"{self.dropped} frame sets were skipped because the model was busy")
         return doubts
 
-    def _key_frames(self, end_ns: int) -> tuple[list[KeyFrame], dict[str, bytes], dict[int, str]]:
-        """Start, end, the peak, evenly spaced ones between, and one at each event's onset."""
-        wanted: list[tuple[int, str, int | None]] = [(self._marker.stamp_ns, "start", None)]
-        count = self._settings.peak_pictures
-        span = end_ns - self._marker.stamp_ns
-        wanted += [(self._marker.stamp_ns + span * i // (count + 1), "on the way", None) for i in range(1, count + 1)]
+    def _keep_frames(self, frames: KeyFrames, end_ns: int) -> dict[int, str | None]:
+        """Keep start, end, the peak, evenly spaced frames between, and one at each event's onset: their names."""
+        start_ns, count = self._marker.stamp_ns, self._settings.peak_pictures
+        frames.keep(start_ns, "start")
+        for index in range(1, count + 1):
+            frames.keep(start_ns + (end_ns - start_ns) * index // (count + 1), "on the way")
         if len(self._curve):
             raw = self._curve.raw
-            wanted.append((self._curve.stamps_ns[raw.index(max(raw))], "highest progress", None))
-        wanted.append((end_ns, "end", None))
-        wanted += [(event.onset_ns, event.kind.value, event.event_id) for event in self._log.events]
-        frames: dict[str, KeyFrame] = {}
-        pictures: dict[str, bytes] = {}
-        evidence: dict[int, str] = {}
-        for stamp_ns, why, event_id in wanted:
-            picture = self._pictures.at(stamp_ns)
-            if picture is None:
-                continue
-            offset_ms = max(0, picture.stamp_ns - self._marker.stamp_ns) // 1_000_000
-            name = f"{picture.camera}_{offset_ms:08d}.jpg"
-            pictures[name] = picture.jpeg
-            if event_id is not None:
-                evidence[event_id] = name
-            known = frames.get(name)
-            reasons = why if known is None else f"{known.why}, {why}"
-            frames[name] = KeyFrame(stamp_ns=picture.stamp_ns, camera=picture.camera, file=name, why=reasons)
-        return sorted(frames.values(), key=lambda frame: frame.stamp_ns), pictures, evidence
+            frames.keep(self._curve.stamps_ns[raw.index(max(raw))], "highest progress")
+        frames.keep(end_ns, "end")
+        return {event.event_id: frames.keep(event.onset_ns, event.kind.value) for event in self._log.events}
 
     def _past_end(self, stamp_ns: int) -> bool:
         return self.end is not None and stamp_ns > self.end.stamp_ns

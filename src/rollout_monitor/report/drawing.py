@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rollout_monitor.records import CurvePoint, EpisodeReport, Event
+from rollout_monitor.records import CurvePoint, EpisodeReport, Event, MotionTraces, Stall
 
 WIDTH, HEIGHT = 1000.0, 100.0
 COLUMNS = 1000
@@ -110,6 +111,32 @@ class Strip:
     thinned: bool
 
 
+@dataclass(frozen=True)
+class Trace:
+    """Path data of a series around a zero line in the middle; empty where there is none."""
+
+    path: str
+    top: float
+    """Value of the upper edge; the lower edge is its negative. A gripper would flatten the arm on a scale for all."""
+
+
+@dataclass(frozen=True)
+class JointPlots:
+    """One joint's velocity, rad/s, and jerk, rad/s^3, over the episode."""
+
+    velocity: Trace
+    jerk: Trace
+
+
+@dataclass(frozen=True)
+class StallPart:
+    """A piece of a stall's bar, percent of the bar."""
+
+    left: float
+    width: float
+    moving: bool
+
+
 def time_axis(report: EpisodeReport) -> TimeAxis:
     """The one time axis of all charts: from start to end, widened where data lie outside."""
     stamps = [report.start_ns, report.end_ns]
@@ -154,6 +181,30 @@ def draw_speed(speed: Sequence[tuple[int, float]], axis: TimeAxis) -> Strip | No
     scaled = values / top
     area = _band(x, np.zeros_like(scaled), scaled, breaks)
     return Strip(_line(x, scaled, breaks), area, top, len(finite), len(finite) > 2 * COLUMNS)
+
+
+def draw_traces(traces: MotionTraces | None, axis: TimeAxis) -> dict[str, JointPlots]:
+    """Plots by joint."""
+    if traces is None or not traces.stamps_ns:
+        return {}
+    x = axis.fraction(np.array(traces.stamps_ns, dtype=np.int64))
+    breaks = _breaks(x)
+    return {
+        one.joint: JointPlots(_trace(x, one.velocity, breaks), _trace(x, one.jerk, breaks)) for one in traces.joints
+    }
+
+
+def stall_bar(stall: Stall) -> list[StallPart]:
+    """Where in a stall the arm moved and where it stood; what nobody saw is left out."""
+    span = max(stall.end_ns - stall.onset_ns, 1)
+    return [
+        StallPart(
+            left=round(100 * (one.start_ns - stall.onset_ns) / span, 2),
+            width=round(100 * (one.end_ns - one.start_ns) / span, 2),
+            moving=one.moving,
+        )
+        for one in stall.stretches
+    ]
 
 
 def lay_out_events(events: Sequence[Event], axis: TimeAxis, end_ns: int) -> list[Span]:
@@ -208,6 +259,43 @@ def hover_samples(report: EpisodeReport, axis: TimeAxis) -> dict[str, list[float
     if speed_stamps.size:
         table["speed"] = _nearest(picked, speed_stamps, speed_values)
     return table
+
+
+def joint_samples(traces: MotionTraces | None, axis: TimeAxis) -> dict[str, Any]:
+    """What the playhead reads out per joint: in each column the velocity and the jerk that is furthest from zero."""
+    if traces is None or not traces.stamps_ns:
+        return {}
+    stamps = np.array(traces.stamps_ns, dtype=np.int64)
+    return {
+        "t": _rounded((stamps - axis.zero_ns) / 1e9, 2),
+        "velocity": [[_furthest(pair) for pair in trace.velocity] for trace in traces.joints],
+        "jerk": [[_furthest(pair) for pair in trace.jerk] for trace in traces.joints],
+    }
+
+
+def _furthest(pair: tuple[float, float] | None) -> float | None:
+    return None if pair is None else float(f"{max(pair, key=abs):.3g}")
+
+
+def _trace(x: Floats, column: Sequence[tuple[float, float] | None], breaks: npt.NDArray[np.intp]) -> Trace:
+    values = np.array([(np.nan, np.nan) if pair is None else pair for pair in column], dtype=np.float64)
+    finite = np.abs(values[np.isfinite(values)])
+    top = _round_up(float(finite.max(initial=0.0)))
+    return Trace(_envelope(x, values / top, breaks), top)
+
+
+def _envelope(x: Floats, values: Floats, breaks: npt.NDArray[np.intp]) -> str:
+    """Outline between lowest and highest, each in [-1, 1]: a filled line that is never thinner than its stroke."""
+    pieces = []
+    for piece in np.split(np.arange(x.size), breaks):
+        inside = piece[np.isfinite(values[piece]).all(axis=1)]
+        if inside.size == 0:
+            continue
+        across = [f"{value:.0f}" for value in x[inside] * WIDTH]
+        there, back = ([f"{50 - 50 * value:.1f}" for value in values[inside, side]] for side in (1, 0))
+        outline = [*zip(across, there, strict=True), *zip(across[::-1], back[::-1], strict=True)]
+        pieces.append("M" + "L".join(f"{a} {b}" for a, b in outline) + "Z")
+    return "".join(pieces)
 
 
 def _nearest(at: npt.NDArray[np.int64], stamps: npt.NDArray[np.int64], values: Floats) -> list[float | None]:

@@ -1,7 +1,7 @@
 """The page of one episode: a single HTML file that needs nothing else, offline, by mail or on paper.
 
 Everything that came from outside is escaped by the template engine, and the page's own policy forbids any script but
-its own and any address but ``data:`` pictures.
+its own and any address but ``data:`` pictures and the film that the script unpacks.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,29 @@ from markupsafe import Markup
 
 from rollout_monitor import __version__
 from rollout_monitor.frames import RgbImage
-from rollout_monitor.records import EpisodeReport, Event, MotionFigures, Severity
+from rollout_monitor.records import Drawdown, EpisodeReport, Event, Severity
 from rollout_monitor.report import drawing, wording
-from rollout_monitor.report.pictures import embed
+from rollout_monitor.report.health import health
+from rollout_monitor.report.motion import joint_rows, motion_rows
+from rollout_monitor.report.pictures import Embedded, embed
+from rollout_monitor.report.story import moments, reached
+from rollout_monitor.store.film import Film
+from rollout_monitor.store.labels import LabelFact
 
 _HERE = Path(__file__).parent
 _HASH_SHOWN = 12
+_FALLS_SHOWN = 12
 _LOWEST_LABEL, _HIGHEST_LABEL = 88.0, 9.0  # percent of the chart from its top: a label needs some room to its edge
 _MILESTONES = (("25 %", "mc25", 0.25), ("50 %", "mc50", 0.50), ("75 %", "mc75", 0.75), ("100 %", "mc100", 1.0))
 
 
-def render(report: EpisodeReport, pictures: Mapping[str, bytes | RgbImage] | Path) -> str:
+def render(
+    report: EpisodeReport,
+    pictures: Mapping[str, bytes | RgbImage] | Path,
+    *,
+    film: Film | None = None,
+    labels: Sequence[LabelFact] = (),
+) -> str:
     """Draw the page of one episode.
 
     Args:
@@ -37,17 +49,20 @@ def render(report: EpisodeReport, pictures: Mapping[str, bytes | RgbImage] | Pat
         pictures: JPEG bytes or pictures (height, width, 3) uint8 RGB, by the file name that ``KeyFrame.file`` and
             ``Event.evidence`` give; or the episode's folder, whose ``frames/`` has them. What is missing or unreadable
             is shown as missing.
+        film: plays beside the curve; without one the key frames follow the playhead.
+        labels: what was said about the episode.
 
     Returns:
-        The whole page. The same report and pictures give the same page.
+        The whole page. The same report, pictures, film and labels give the same page.
     """
     axis = drawing.time_axis(report)
     events = sorted(report.events, key=lambda event: (event.onset_ns, event.event_id))
     spans = drawing.lay_out_events(events, axis, report.end_ns)
-    names = [frame.file for frame in report.key_frames] + [event.evidence for event in events if event.evidence]
-    embedded = embed(names, pictures)
+    numbers = {event.event_id: span.number for event, span in zip(events, spans, strict=True)}
+    embedded = embed(_picture_names(report, events), pictures)
     curve = drawing.draw_curve(report.curve, axis)
     script = _static("episode.js")
+    plots = drawing.draw_traces(report.traces, axis)
     return _template().render(
         report=report,
         words=wording,
@@ -58,21 +73,59 @@ def render(report: EpisodeReport, pictures: Mapping[str, bytes | RgbImage] | Pat
         depths=_depths(curve),
         speed=drawing.draw_speed(report.speed, axis),
         spans=list(zip(events, spans, strict=True)),
+        numbers=numbers,
         lanes=max((span.lane + 1 for span in spans), default=0),
         milestones=_milestones(report),
-        metrics=wording.metric_rows(report.metrics_final, report.metrics_live),
+        metrics=wording.metric_rows(report.metrics_final, report.metrics_live, report.usual),
         headline=_headline(report),
-        motion=_motion_rows(report.motion),
-        joints=_joint_rows(report),
-        cameras=[(camera, _camera_state(camera.frozen_since_ns, camera.dark_since_ns)) for camera in report.cameras],
+        moments=moments(report),
+        falls=_deepest_first(report.drawdowns),
+        stalls=[(stall, drawing.stall_bar(stall)) for stall in report.stalls],
+        motion=motion_rows(report.motion),
+        joints=joint_rows(report, plots),
+        plots=plots,
+        health=health(report),
+        labels=labels,
         pictures=embedded,
-        samples=_json(drawing.hover_samples(report, axis)),
+        captions={frame.file: f"{frame.camera}: {frame.why}" for frame in report.key_frames},
+        film=film,
+        film_text=base64.b64encode(film.mp4).decode() if film else "",
+        samples=_json(_samples(report, axis, embedded, film)),
         style=Markup(_static("episode.css")),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         model_hash=report.model_hash[:_HASH_SHOWN],
         version=__version__,
     )
+
+
+def _picture_names(report: EpisodeReport, events: Sequence[Event]) -> list[str]:
+    named = [frame.file for frame in report.key_frames] + [event.evidence for event in events]
+    for fall in report.drawdowns:
+        named += [fall.before, fall.after, fall.regained]
+    named.append(report.failed_at.picture if report.failed_at else None)
+    return [name for name in named if name]
+
+
+def _samples(
+    report: EpisodeReport, axis: drawing.TimeAxis, embedded: Mapping[str, Embedded], film: Film | None
+) -> dict[str, Any]:
+    """What the script reads: where time is on the charts, values under the playhead, frames, where the film begins."""
+    shown = [frame for frame in report.key_frames if frame.file in embedded]
+    return {
+        "from": (axis.start_ns - axis.zero_ns) / 1e9,
+        "span": axis.span_ns / 1e9,
+        **drawing.hover_samples(report, axis),
+        "joints": drawing.joint_samples(report.traces, axis),
+        "frames": [[round((frame.stamp_ns - axis.zero_ns) / 1e9, 3), embedded[frame.file].id] for frame in shown],
+        "film": None if film is None else (film.start_ns - axis.zero_ns) / 1e9,
+    }
+
+
+def _deepest_first(falls: Sequence[Drawdown]) -> list[Drawdown]:
+    """The deepest falls that the page has room for, in the order of time."""
+    deepest = sorted(falls, key=lambda fall: -fall.depth)[:_FALLS_SHOWN]
+    return sorted(deepest, key=lambda fall: fall.peak_ns)
 
 
 @lru_cache(maxsize=1)
@@ -121,16 +174,9 @@ def _milestones(report: EpisodeReport) -> list[dict[str, Any]]:
         return []
     rows = []
     for text, name, level in _MILESTONES:
-        reached = bool(getattr(metrics, name))
-        first = next((point.stamp_ns for point in report.curve if point.final >= level - 1e-9), None)
-        rows.append(
-            {
-                "text": text,
-                "level": level,
-                "reached": reached,
-                "when": wording.since_start(first, report.start_ns) if reached and first is not None else "",
-            }
-        )
+        first = reached(report, level, name)
+        when = "" if first is None else wording.since_start(first, report.start_ns)
+        rows.append({"text": text, "level": level, "reached": bool(getattr(metrics, name)), "when": when})
     return rows
 
 
@@ -160,59 +206,3 @@ def _alarms(events: list[Event]) -> dict[str, str]:
     warnings = sum(event.severity is Severity.WARN for event in events)
     name = f"error{'' if errors == 1 else 's'}, {warnings} warning{'' if warnings == 1 else 's'}"
     return {"value": str(errors), "name": name}
-
-
-def _camera_state(frozen_since_ns: int | None, dark_since_ns: int | None) -> str:
-    states = [word for word, since in (("frozen", frozen_since_ns), ("dark", dark_since_ns)) if since is not None]
-    return " and ".join(states) + " at the end" if states else "live at the end"
-
-
-def _motion_rows(motion: MotionFigures | None) -> list[tuple[str, str, str, str]]:
-    """(name, value, unit, meaning) of each figure that is there."""
-    if motion is None:
-        return []
-    rows: list[tuple[str, float | None, str, str]] = [
-        ("SPARC", motion.sparc, "", "Smoothness of the joint speed's spectrum; nearer 0 is smoother."),
-        ("LDLJ", motion.ldlj, "", "Smoothness from dimensionless jerk; nearer 0 is smoother."),
-        ("RMS jerk", motion.rms_jerk, "rad/s³", "Mean abruptness of all joints; lower is smoother."),
-        ("Peak speed", motion.peak_speed, "rad/s", "The fastest any joint moved."),
-        ("Peak acceleration", motion.peak_acceleration, "rad/s²", "The hardest any joint was accelerated."),
-        ("Mean speed", motion.mu_v_si, "rad/s", "Mean joint speed over time and joints."),
-        ("U_v", motion.u_v_si, "(rad/s)²", _largest("velocity", motion.worst_joint_v)),
-        ("U_a", motion.u_a_si, "(rad/s²)²", _largest("acceleration", motion.worst_joint_a)),
-        ("Speed peaks", motion.speed_peaks, "", "Separate bursts of motion; fewer is smoother."),
-        ("Reversals", motion.reversals, "", "Times a joint turned back, summed over the joints."),
-    ]
-    shown = [(name, wording.significant(value), unit, text) for name, value, unit, text in rows if value is not None]
-    if motion.idle_fraction is not None:
-        shown.append(("Idle", wording.percent(motion.idle_fraction), "", "Share of the time in which no joint moved."))
-    return shown
-
-
-def _largest(what: str, joint: str | None) -> str:
-    return f"Largest variance of joint {what}" + (f", that of {joint}." if joint else ".")
-
-
-def _joint_rows(report: EpisodeReport) -> list[dict[str, Any]]:
-    """Per joint: figures with the length of a bar relative to the worst joint, and whether it is that."""
-    motion = report.motion
-    if motion is None:
-        return []
-    columns = (
-        (motion.s_v, motion.worst_joint_v),
-        (motion.s_a, motion.worst_joint_a),
-        (motion.rms_jerk_per_joint, motion.worst_joint_jerk),
-    )
-    rows = [
-        {"joint": joint, "cells": [_joint_cell(values, index, worst == joint) for values, worst in columns]}
-        for index, joint in enumerate(report.joint_names)
-    ]
-    return rows if any(values for values, _ in columns) else []
-
-
-def _joint_cell(values: list[float], index: int, worst: bool) -> dict[str, Any] | None:
-    """One joint's figure, with a bar as a share of the largest; None where there is no figure."""
-    if index >= len(values):
-        return None
-    largest = max(values) or 1.0
-    return {"text": wording.significant(values[index]), "bar": round(100 * values[index] / largest, 1), "worst": worst}

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from rollout_monitor.records import EpisodeReport, EpisodeState, Event, Label, OpdMetrics, Outcome, Severity
+from rollout_monitor.records import (
+    Drawdown,
+    EpisodeReport,
+    EpisodeState,
+    Event,
+    Label,
+    OpdMetrics,
+    Outcome,
+    Severity,
+    Stall,
+    UsualRange,
+)
 
 NS = 1_000_000_000
 ABSENT = "—"
 _PLAUSIBLE_CLOCK_NS = 946_684_800 * NS  # 2000-01-01: an earlier stamp is a simulator's or a bag's own time
 _MINUTE_S = 60.0
+_SEEN_S = 0.25  # the arm's state comes ten times a second, so either end of a stall may lack a tenth
 
 
 @dataclass(frozen=True)
@@ -36,11 +48,16 @@ class MetricRow:
     reading: str
     better: str
     absent: bool
+    usual: str
+    """Range and number of earlier successes; empty where there are too few."""
+    aside: str
+    """``below`` or ``above`` where the value is outside of the usual range."""
 
 
 @dataclass(frozen=True)
 class _Metric:
     short: str
+    field: str
     name: str
     meaning: str
     better: str
@@ -156,13 +173,15 @@ def label(value: Label | None) -> str:
     return ABSENT if value is None else value.value
 
 
-def metric_rows(final: OpdMetrics | None, live: OpdMetrics | None) -> list[MetricRow]:
-    """The table of metrics, the live values beside the final ones."""
+def metric_rows(final: OpdMetrics | None, live: OpdMetrics | None, usual: Sequence[UsualRange] = ()) -> list[MetricRow]:
+    """The table of metrics: live values beside the final ones, and how the task usually comes out."""
     if final is None:
         return []
+    ranges = {one.metric: one for one in usual}
     rows = []
     for metric in _METRICS:
         value = metric.value(final)
+        known = ranges.get(metric.field)
         rows.append(
             MetricRow(
                 short=metric.short,
@@ -173,9 +192,37 @@ def metric_rows(final: OpdMetrics | None, live: OpdMetrics | None) -> list[Metri
                 reading=metric.absent if value is None else metric.reading(final),
                 better=metric.better,
                 absent=value is None,
+                usual="" if known is None else f"{number(known.low)} to {number(known.high)} (n {known.n})",
+                aside="" if known is None or value is None else _aside(value, known),
             )
         )
     return rows
+
+
+def _aside(value: float, usual: UsualRange) -> str:
+    """On which side of the usual range a value is, as far as two decimals tell."""
+    if round(value, 2) < round(usual.low, 2):
+        return "below"
+    return "above" if round(value, 2) > round(usual.high, 2) else ""
+
+
+def recovery(fall: Drawdown, start_ns: int) -> str:
+    """What became of a fall."""
+    if fall.recovered_ns is not None:
+        took = seconds((fall.recovered_ns - fall.trough_ns) / NS)
+        return f"made good at {since_start(fall.recovered_ns, start_ns)}, {took} after its lowest"
+    if fall.recovery < 0.005:
+        return "never made good"
+    return f"never made good completely: {percent(fall.recovery)} of it at best"
+
+
+def stall_split(stall: Stall) -> str:
+    """How a stall divides, the larger part first."""
+    parts = [(stall.moving_s, "moving without effect"), (stall.still_s, "still")]
+    if stall.unseen_s > _SEEN_S:
+        parts.append((stall.unseen_s, "without joint states to tell"))
+    told = [f"{seconds(length)} {what}" for length, what in sorted(parts, key=lambda part: -part[0]) if length >= 0.05]
+    return ", ".join(told)
 
 
 def short_name(field: str) -> str:
@@ -220,6 +267,7 @@ def _nearly(metrics: OpdMetrics) -> str:
 _METRICS = (
     _Metric(
         "MP",
+        "mp",
         "Maximum progress",
         "The furthest the attempt ever got.",
         "higher is better",
@@ -228,6 +276,7 @@ _METRICS = (
     ),
     _Metric(
         "PPL",
+        "ppl",
         "Path efficiency",
         "How directly progress was made; every fall and every detour lowers it.",
         "higher is better",
@@ -236,6 +285,7 @@ _METRICS = (
     ),
     _Metric(
         "TV",
+        "tv",
         "Total variation",
         "All movement of progress, up and down, added up.",
         "lower is better",
@@ -244,6 +294,7 @@ _METRICS = (
     ),
     _Metric(
         "CRA",
+        "cra",
         "Cumulative regret",
         "How far, on average, progress stood below its best so far.",
         "lower is better",
@@ -252,6 +303,7 @@ _METRICS = (
     ),
     _Metric(
         "STR",
+        "str",
         "Stagnation",
         "Share of steps in which progress did not move to speak of.",
         "lower is better",
@@ -260,6 +312,7 @@ _METRICS = (
     ),
     _Metric(
         "MDD",
+        "max_drawdown",
         "Maximum drawdown",
         "The deepest fall below a best value reached before.",
         "lower is better",
@@ -268,6 +321,7 @@ _METRICS = (
     ),
     _Metric(
         "DRR",
+        "drr",
         "Drawdown recovery",
         "How much of the deepest fall was made good again.",
         "higher is better",
@@ -277,6 +331,7 @@ _METRICS = (
     ),
     _Metric(
         "FNS",
+        "fns",
         "Failure near-success",
         "For failures: how close it came, from 0 (nowhere) to 1 (all but done).",
         "higher is better",
@@ -286,6 +341,7 @@ _METRICS = (
     ),
     _Metric(
         "SQS",
+        "sqs",
         "Success quality",
         "For successes: how clean it was, from 0 to 1.",
         "higher is better",

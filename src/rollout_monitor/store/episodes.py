@@ -4,6 +4,8 @@ Layout of a store::
 
     <root>/<episode>/report.json     the record, schema in docs/schema
     <root>/<episode>/report.html     the page, where one was drawn
+    <root>/<episode>/report.md       the same in short, for a pull request
+    <root>/<episode>/film.mp4        the cameras side by side, see `film`
     <root>/<episode>/frames/*.jpg    key frames and evidence
     <root>/labels.jsonl              who said what about an episode, append-only
     <root>/index.sqlite              headline figures; `rollout-monitor report reindex` makes it anew
@@ -40,7 +42,8 @@ from rollout_monitor.store.labels import LabelFact, append_fact, read_facts
 
 __all__ = ["EpisodeRow", "EpisodeStore", "LabelFact", "Labels", "PartlyStoredError", "Reindexed"]
 
-REPORT, PAGE, FRAMES, INDEX, LABELS = "report.json", "report.html", "frames", "index.sqlite", "labels.jsonl"
+REPORT, PAGE, TEXT, FILM, FRAMES = "report.json", "report.html", "report.md", "film.mp4", "frames"
+INDEX, LABELS = "index.sqlite", "labels.jsonl"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _PICTURE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.jpe?g")
 _LONGEST_NAME = 128
@@ -89,7 +92,15 @@ class EpisodeStore:
         self._index = EpisodeIndex(self.root / INDEX)
         self.labels = Labels(self)
 
-    def write(self, report: EpisodeReport, pictures: Mapping[str, Picture], page: str | None = None) -> Path:
+    def write(
+        self,
+        report: EpisodeReport,
+        pictures: Mapping[str, Picture],
+        page: str | None = None,
+        *,
+        text: str | None = None,
+        film: bytes | None = None,
+    ) -> Path:
         """Keep a report for good.
 
         Args:
@@ -97,6 +108,8 @@ class EpisodeStore:
             pictures: JPEG bytes (kept as they are) or pictures (height, width, 3) uint8 RGB, by the file name that
                 ``KeyFrame.file`` and ``Event.evidence`` give: ``*.jpg`` without folders.
             page: the HTML page, where one was drawn.
+            text: its Markdown twin.
+            film: an MP4, see `film`.
 
         Returns:
             The episode's folder. Its name is the episode's id, with -2, -3 ... where that was taken.
@@ -107,7 +120,7 @@ class EpisodeStore:
                 locked or damaged.
             StoreError: nothing could be kept anywhere; names each place tried and why.
         """
-        files = _files(report, pictures, page)
+        files = _files(report, pictures, {PAGE: page, TEXT: text, FILM: film})
         name = _folder_name(report.episode_id)
         try:
             folder = _write_folder(self.root, name, files)
@@ -290,11 +303,14 @@ def read_report(path: Path) -> EpisodeReport:
         raise StoreError(f"{path}: no episode report of this version: {_first_problem(error)}") from error
 
 
-def _files(report: EpisodeReport, pictures: Mapping[str, Picture], page: str | None) -> dict[str, bytes]:
+def _files(
+    report: EpisodeReport, pictures: Mapping[str, Picture], views: Mapping[str, str | bytes | None]
+) -> dict[str, bytes]:
     """Contents by path within the episode's folder, the report first."""
     files = {REPORT: report.model_dump_json(indent=1).encode()}
-    if page is not None:
-        files[PAGE] = page.encode()
+    files |= {
+        name: view.encode() if isinstance(view, str) else view for name, view in views.items() if view is not None
+    }
     for name, picture in pictures.items():
         if not _PICTURE.fullmatch(name):
             raise InputError(f"picture {name!r}: expected a plain file name that ends in .jpg")

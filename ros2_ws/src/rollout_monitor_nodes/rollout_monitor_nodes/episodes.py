@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from rollout_monitor.episode.monitor import Closed
 from rollout_monitor.errors import RolloutMonitorError, StoreError
+from rollout_monitor.images import decode_compressed
 from rollout_monitor.records import EpisodeReport, Label
+from rollout_monitor.report.files import redraw
 from rollout_monitor.report.html import render
+from rollout_monitor.report.markdown import summary
 from rollout_monitor.store.episodes import EpisodeStore, PartlyStoredError
 from rollout_monitor.store.files import free_name
+from rollout_monitor.store.film import Film, Shot, make_film
+from rollout_monitor.store.usual import with_usual
 from rollout_monitor_nodes.common.folders import Recording, recording_of
+
+T = TypeVar("T")
 
 
 class ReportKeeper:
@@ -71,6 +80,7 @@ class ReportKeeper:
             self._store.labels.add(folder, label, who, note, stamp_ns=stamp_ns)
         except PartlyStoredError as error:
             self._tell(str(error))
+        self._thread.submit(self._redraw, folder)
         return folder
 
     def close(self) -> None:
@@ -86,10 +96,17 @@ class ReportKeeper:
 
     def _write(self, closed: Closed) -> None:
         bag = recording_of(self._recordings, closed.report.episode_id, closed.report.start_ns)
-        report = closed.report if bag is None else _with_bag(closed.report, bag)
+        report = with_usual(self._store, closed.report if bag is None else _with_bag(closed.report, bag))
         path = ""
         try:
-            folder = self._store.write(report, closed.pictures, page=self._page(report, closed))
+            film = self._drawn("film", report, lambda: _film(closed))
+            folder = self._store.write(
+                report,
+                closed.pictures,
+                self._drawn("page", report, lambda: render(report, closed.pictures, film=film)),
+                text=self._drawn("Markdown text", report, lambda: summary(report)),
+                film=film.mp4 if film else None,
+            )
             self._folders[report.episode_id] = self._newest = folder.name
             path = str(folder.absolute())
             self.trouble = ""
@@ -100,16 +117,33 @@ class ReportKeeper:
             self._tell(str(error))
         self._on_kept(report, path, "" if bag is None else str(bag.folder.absolute()))
 
-    def _page(self, report: EpisodeReport, closed: Closed) -> str | None:
+    def _drawn(self, what: str, report: EpisodeReport, draw: Callable[[], T | None]) -> T | None:
         try:
-            return str(render(report, closed.pictures))
+            return draw()
         except Exception as error:  # the figures are worth more than the page
-            self._tell(f"page of {report.episode_id} could not be drawn: {error!r}")
+            self._tell(f"{what} of {report.episode_id} could not be drawn: {error!r}")
             return None
+
+    def _redraw(self, folder: str) -> None:
+        try:
+            redraw(self._store.root / folder)
+        except Exception as error:  # the label itself is safe
+            self._tell(f"page of {folder} could not be drawn with its new label: {error!r}")
 
     def _tell(self, trouble: str) -> None:
         self.trouble = trouble
         self._on_trouble(trouble)
+
+
+def _film(closed: Closed) -> Film | None:
+    """Two pictures a second of the primary camera; `rollout-monitor report --recording` makes one of all cameras."""
+
+    def shots() -> Iterator[Shot]:
+        for picture in closed.shown:
+            yield Shot(picture.camera, picture.stamp_ns, partial(decode_compressed, "jpeg", picture.jpeg))
+
+    cameras = sorted({picture.camera for picture in closed.shown})
+    return make_film(shots, cameras, closed.report.start_ns, closed.report.end_ns)
 
 
 def _with_bag(report: EpisodeReport, bag: Recording) -> EpisodeReport:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -393,7 +394,7 @@ class MonitorNode(ManagedNode):
         start = self._taken_up
         if start is None or (start.episode_id, start.stamp_ns) != (report.episode_id, report.start_ns):
             return closed
-        return Closed(report.model_copy(update={"notes": [*report.notes, RESTARTED]}), closed.pictures)
+        return replace(closed, report=report.model_copy(update={"notes": [*report.notes, RESTARTED]}))
 
     def _say(self, event: Event) -> None:
         line = f"{event.kind.value} {event.subject} {event.reason}"
