@@ -10,19 +10,26 @@ from rollout_monitor.frames import RgbImage
 from rollout_monitor.records import (
     CameraHealth,
     CurvePoint,
+    Drawdown,
     EpisodeReport,
     EpisodeState,
     Event,
     EventKind,
+    FailurePoint,
     JointHealth,
+    JointTrace,
     KeyFrame,
     Label,
     LiveFinalGap,
     MotionFigures,
+    MotionStretch,
+    MotionTraces,
     OpdMetrics,
     Outcome,
     OutcomeDecision,
     Severity,
+    Stall,
+    UsualRange,
 )
 
 START_NS = 1_780_000_000_000_000_000
@@ -90,6 +97,29 @@ def success_report() -> EpisodeReport:
             reason="The model's success probability of 0.97 is above the calibrated threshold 0.81",
         ),
         calibration="stack.calibration.json",
+    ).model_copy(
+        update={
+            "drawdowns": [
+                Drawdown(
+                    peak_ns=at(9.4),
+                    peak=0.55,
+                    trough_ns=at(10.4),
+                    trough=0.31,
+                    depth=0.24,
+                    recovery=1.0,
+                    recovered_ns=at(14.6),
+                    event_id=0,
+                    before="start.jpg",
+                    after="peak.jpg",
+                    regained="end.jpg",
+                )
+            ],
+            "usual": [
+                UsualRange(metric="mp", low=0.97, high=0.995, n=12),
+                UsualRange(metric="ppl", low=0.71, high=0.93, n=12),
+                UsualRange(metric="drr", low=0.8, high=1.0, n=5),
+            ],
+        }
     )
 
 
@@ -160,6 +190,41 @@ def failure_report() -> EpisodeReport:
     return made.model_copy(
         update={
             "label": Label.FAILURE,
+            "ended_by": "operator",
+            "failed_at": FailurePoint(
+                stamp_ns=at(10.4),
+                progress=0.64,
+                event_id=1,
+                picture="peak.jpg",
+                reason="it came no further than 64%, last at 10.4 s; what began at 10.8 s was never made good: it fell",
+            ),
+            "drawdowns": [
+                Drawdown(
+                    peak_ns=at(10.4),
+                    peak=0.64,
+                    trough_ns=at(37.0),
+                    trough=0.36,
+                    depth=0.28,
+                    recovery=0.1,
+                    event_id=1,
+                    before="peak.jpg",
+                    after="end.jpg",
+                )
+            ],
+            "stalls": [
+                Stall(
+                    event_id=3,
+                    onset_ns=at(16),
+                    end_ns=at(38),
+                    moving_s=15.0,
+                    still_s=6.0,
+                    unseen_s=1.0,
+                    stretches=[
+                        MotionStretch(start_ns=at(16), end_ns=at(31), moving=True),
+                        MotionStretch(start_ns=at(32), end_ns=at(38), moving=False),
+                    ],
+                )
+            ],
             "dropped": 14,
             "missing_estimates": 6,
             "notes": [
@@ -265,6 +330,8 @@ def report(
         joint_names=JOINTS,
         i_phys="Six joints over the whole episode; the elbow varies most in velocity and acceleration.",
         speed=speeds(duration_s),
+        traces=traces(duration_s),
+        versions={"rollout-monitor": "0.1.0", "numpy": "2.2.6"},
         events=events,
         cameras=[camera("front", rate_hz=30.0), camera("wrist", rate_hz=30.0)],
         joints=JointHealth(
@@ -378,6 +445,18 @@ def motion(duration_s: float) -> MotionFigures:
         peak_speed=1.31,
         peak_acceleration=4.6,
     )
+
+
+def traces(duration_s: float) -> MotionTraces:
+    """Velocity and jerk of each joint in 200 columns; the first three have no jerk yet."""
+    columns = np.linspace(0.0, duration_s, 200)
+    joints = []
+    for index, joint in enumerate(JOINTS):
+        v = 0.4 * np.sin(columns * (0.3 + 0.1 * index))
+        velocity = [(round(float(low), 3), round(float(low) + 0.05, 3)) for low in v]
+        jerk = [None if k < 3 else (-20.0 - index, round(20.0 + k % 7, 1)) for k in range(columns.size)]
+        joints.append(JointTrace(joint=joint, velocity=velocity, jerk=jerk))
+    return MotionTraces(stamps_ns=[at(float(t)) for t in columns], joints=joints)
 
 
 def speeds(duration_s: float) -> list[tuple[int, float]]:

@@ -18,7 +18,8 @@
   };
   const text = (value, digits, plus) => {
     if (value === null || value === undefined) return "–";
-    return (value < 0 ? "−" : plus ? "+" : "") + Math.abs(value).toFixed(digits);
+    const size = Math.abs(value).toFixed(digits);
+    return (value < 0 && Number(size) ? "−" : plus ? "+" : "") + size;
   };
   const read = (t) => {
     const at = times.length ? nearest(times, t) : -1;
@@ -73,23 +74,39 @@
     wanted = Math.max(0, Math.min(last, now - samples.film + 0.001));
     turn();
   };
+  const showFilm = () => { if (!video.seeking) show(video.currentTime + samples.film); };
   const follow = () => {
     if (!playing()) return;
-    if (!video.seeking) show(video.currentTime + samples.film);
+    showFilm();
     requestAnimationFrame(follow);
   };
+  const toggle = () => { if (playing()) video.pause(); else video.play(); };
   const unpack = () => {
     const packed = document.getElementById("film");
     const bytes = Uint8Array.from(atob(packed.textContent.trim()), (letter) => letter.charCodeAt(0));
+    const controls = document.querySelector(".controls"), play = controls.querySelector(".play");
     const swap = (film) => {
-      video.hidden = !film;
+      video.hidden = controls.hidden = !film;
       if (still) still.hidden = film;
       for (const name of all(".stage .names")) name.hidden = name.classList.contains("instead") === film;
     };
     video.addEventListener("error", () => swap(false));
     video.addEventListener("loadedmetadata", () => { if (now !== null) seek(now); });
-    video.addEventListener("play", () => { legend?.setAttribute("aria-live", "off"); follow(); });
-    video.addEventListener("pause", () => legend?.setAttribute("aria-live", "polite"));
+    video.addEventListener("play", () => {
+      play.textContent = "Pause";
+      legend?.setAttribute("aria-live", "off");
+      follow();
+    });
+    video.addEventListener("pause", () => {
+      play.textContent = "Play";
+      showFilm();
+      legend?.setAttribute("aria-live", "polite");
+    });
+    for (const part of [play, video]) part.addEventListener("click", toggle);
+    controls.querySelector(".full").addEventListener("click", () => video.requestFullscreen());
+    controls.querySelector("select").addEventListener("change", (event) => {
+      video.playbackRate = Number(event.target.value);
+    });
     video.addEventListener("seeked", () => {
       if (!ours) show(video.currentTime + samples.film);
       ours = false;
@@ -121,7 +138,7 @@
     const by = event.shiftKey ? 10 : 1;
     const moves = { ArrowRight: () => step(by), ArrowLeft: () => step(-by), Home: () => samples.from, End: () => until };
     if (event.key in moves) seek(moves[event.key]());
-    else if (event.key === " " && video && !video.hidden) { if (playing()) video.pause(); else video.play(); }
+    else if (event.key === " " && video && !video.hidden) toggle();
     else return;
     event.preventDefault();
   });
