@@ -1,21 +1,45 @@
 #!/usr/bin/env bash
-# Puts a Chromium on this machine for the tests that look at pages; without one they are skipped and say so.
+# Installs what the tests of pages need: Debian's Chromium, and playwright, which drives it, into a virtual environment.
 #
-#     scripts/install_browser.sh
+#     scripts/install_browser.sh [VENV]        default: .venv
 #
-# Debian's own package: it has the H.264 decoder that the films of reports need. playwright (extra [dev]) drives it.
-# Ubuntu's package of that name is a snap, which does not run in containers: name another Chromium or Chrome with
-# ROLLOUT_MONITOR_BROWSER there.
+# Chromium comes from the distribution and not from playwright, so that it gets its security updates. Ubuntu has it as a
+# snap only: there, install any Chromium or Chrome and name it in CHROMIUM. Without this the tests of pages are skipped.
 set -euo pipefail
 
-if [[ -n "${ROLLOUT_MONITOR_BROWSER:-}" ]] || command -v chromium >/dev/null; then
-    echo "install_browser: ${ROLLOUT_MONITOR_BROWSER:-$(command -v chromium)} is there"
-    exit 0
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+venv="${1:-$root/.venv}"
+python="$venv/bin/python"
+playwright="playwright==1.65.2"
+
+if [[ ! -x "$python" ]]; then
+    echo "install_browser: no Python in $venv; make the environment first (make setup) or name another one" >&2
+    exit 2
 fi
-if ! command -v apt-get >/dev/null || ((EUID != 0)); then
-    echo "install_browser: no Chromium is there. Install it as root: apt-get install chromium" >&2
-    exit 1
+
+chromium="${CHROMIUM:-$(command -v chromium || true)}"
+if [[ -z "$chromium" ]]; then
+    install=(apt-get install --yes --no-install-recommends chromium)
+    if [[ $(id -u) != 0 ]]; then
+        echo "install_browser: Chromium is missing. Install it and run this again:" >&2
+        echo "    sudo ${install[*]}" >&2
+        exit 1
+    fi
+    apt-get update --quiet=2
+    DEBIAN_FRONTEND=noninteractive "${install[@]}"
+    chromium="$(command -v chromium)"
 fi
-apt-get update --quiet=2
-DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends chromium fonts-noto-color-emoji
-chromium --version
+
+"$python" -m pip install --quiet --disable-pip-version-check "$playwright"
+
+CHROMIUM="$chromium" "$python" - <<'PY'
+import os
+
+from playwright.sync_api import sync_playwright
+
+arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+with sync_playwright() as playwright:
+    browser = playwright.chromium.launch(executable_path=os.environ["CHROMIUM"], args=arguments)
+    print(f"install_browser: Chromium {browser.version} draws pages")
+    browser.close()
+PY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from browsing import chromium, keep_screenshot, poor_contrasts, until, watch
+from browsing import LARGEST_SCREENSHOT, SCREENSHOTS, complaints_of, contrasts
 from report_examples import NS, START_NS, at, failure_report, pictures, success_report
 from test_html import HOSTILE, hostile_report
 
@@ -52,12 +53,6 @@ def film() -> Film:
     return made
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
 Open = Callable[..., "Page"]
 
 
@@ -72,7 +67,8 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         options: dict[str, Any] = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
         page = browser.new_page(**options)
         page.add_init_script("window.alert = () => { throw new Error('a text from outside was run'); }")
-        opened.append((page, watch(page)))
+        opened.append((page, complaints_of(page)))
+        page.on("request", partial(_note_outside, opened[-1][1]))
         page.goto(file.as_uri())
         if film is not None:
             until(page, f"{VIDEO}.readyState >= 2 || {VIDEO}.error")
@@ -82,6 +78,30 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     for page, trouble in opened:
         page.close()
         assert trouble == []
+
+
+def _note_outside(trouble: list[str], request: Any) -> None:
+    if not request.url.startswith(("file:", "data:", "blob:")):
+        trouble.append(f"asks for {request.url[:200]}")
+
+
+def until(page: Page, condition: str, seconds: float = 60.0) -> None:
+    """Wait for a JavaScript condition; playwright's own wait runs it by `eval`, which the page's policy forbids."""
+    deadline = time.monotonic() + seconds
+    while not page.evaluate(f"!!({condition})"):
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {condition}"
+        page.wait_for_timeout(20)
+
+
+def keep(page: Page, name: str) -> None:
+    """Keep a picture of the whole page, for people: it is long, so in a lower quality than others."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    picture = page.screenshot(path=SCREENSHOTS / f"{name}.jpg", type="jpeg", quality=35, full_page=True)
+    assert len(picture) <= LARGEST_SCREENSHOT
+
+
+def poor(page: Page) -> list[dict[str, Any]]:
+    return [text for text in contrasts(page) if text["value"] < text["needed"]]
 
 
 def time_shown(page: Page) -> float:
@@ -180,14 +200,14 @@ def test_every_text_is_readable(show: Open, film: Film, scheme: str) -> None:
         page = show(report, film, scheme=scheme)
         page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
         page.locator(".chart").press("ArrowRight")
-        assert poor_contrasts(page) == []
-        keep_screenshot(page, f"report-{name}-{scheme}", full_page=True)
+        assert poor(page) == []
+        keep(page, f"report-{name}-{scheme}")
 
 
 def test_contrast_is_measured(show: Open) -> None:
     page = show(success_report(), None)
     page.evaluate("document.querySelector('h1').style.color = '#aaaaaa'")
-    assert len(poor_contrasts(page)) == 1
+    assert len(poor(page)) == 1
 
 
 def test_without_a_film_the_key_frames_follow(show: Open) -> None:
@@ -222,7 +242,7 @@ def test_hostile_texts_harm_nothing(show: Open, film: Film, width: int) -> None:
 def test_nothing_sticks_out(show: Open, film: Film, width: int) -> None:
     page = show(failure_report(), film, width=width)
     assert sticking_out(page) == []
-    keep_screenshot(page, f"report-{width}-wide")
+    keep(page, f"report-{width}-wide")
 
 
 def test_on_paper(show: Open, film: Film) -> None:
@@ -238,7 +258,7 @@ def test_on_paper(show: Open, film: Film) -> None:
     assert not any(hidden)
     assert page.locator(".frames figure").first.is_visible()
     assert sticking_out(page) == []
-    assert poor_contrasts(page) == []
+    assert poor(page) == []
     paper = page.pdf(format="A4")
     assert paper.count(b"/Type /Page\n") <= 8
-    keep_screenshot(page, "report-paper", full_page=True)
+    keep(page, "report-paper")
