@@ -116,7 +116,7 @@ def success_report() -> EpisodeReport:
             ],
             "usual": [
                 UsualRange(metric="mp", low=0.97, high=0.995, n=12),
-                UsualRange(metric="ppl", low=0.71, high=0.93, n=12),
+                UsualRange(metric="ppl", low=0.81, high=0.93, n=12),
                 UsualRange(metric="drr", low=0.8, high=1.0, n=5),
             ],
         }

@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from report_examples import failure_report, pictures, success_report
+from report_examples import START_NS, failure_report, pictures, success_report
 
 from rollout_monitor.cli.main import main
+from rollout_monitor.records import Label
 from rollout_monitor.report.html import render
+from rollout_monitor.report.markdown import summary
+from rollout_monitor.store.bags import ImageItem, open_bag
 from rollout_monitor.store.episodes import EpisodeStore
+from rollout_monitor.store.film import read_film
 
 
 @pytest.fixture
@@ -36,8 +40,33 @@ def test_draws_a_page_again(store: EpisodeStore, tmp_path: Path, capsys: pytest.
     page = (folder / "report.html").read_text()
     assert page == render(failure_report(), folder)
     assert page.count("data:image/jpeg") == 5
+    assert (folder / "report.md").read_text() == summary(failure_report())
     assert run("report", folder / "report.json", "-o", tmp_path / "page.html") == 0
     assert (tmp_path / "page.html").read_text() == page
+
+
+def test_a_page_drawn_again_tells_of_labels(store: EpisodeStore) -> None:
+    store.labels.add("lift-0031", Label.SUCCESS, "anna", "#night", stamp_ns=START_NS)
+    assert run("report", store.root / "lift-0031") == 0
+    assert "anna" in (store.root / "lift-0031" / "report.html").read_text()
+    assert "`anna` **success**" in (store.root / "lift-0031" / "report.md").read_text()
+
+
+def test_a_film_is_made_from_the_recording(store: EpisodeStore, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bag = root / "demo" / "lift_success"
+    with open_bag(bag) as reader:
+        start_ns = next(item.stamp_ns for item in reader.decoded() if isinstance(item, ImageItem))
+    made = failure_report().model_copy(update={"episode_id": "f", "start_ns": start_ns, "end_ns": start_ns + 10**9})
+    folder = store.write(made, {})
+    assert run("report", folder, "--recording", bag) == 0
+    film = read_film(folder / "film.mp4")
+    assert film is not None
+    assert film.cameras == ("front", "wrist")
+    assert 'id="film"' in (folder / "report.html").read_text()
+    assert run("report", folder) == 0
+    assert 'id="film"' in (folder / "report.html").read_text(), "the film that lies there is used again"
+    assert run("report", store.root / "lift-0031", "--recording", bag) == 2
+    assert "no picture between the episode's start and end" in capsys.readouterr().err
 
 
 def test_lists(store: EpisodeStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

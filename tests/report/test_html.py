@@ -35,7 +35,10 @@ from rollout_monitor.records import (
     OutcomeDecision,
     Severity,
 )
+from rollout_monitor.report import health
 from rollout_monitor.report.html import render
+from rollout_monitor.store.film import Film
+from rollout_monitor.store.labels import LabelFact
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \" ' & {{ 7*7 }} \n\u202e\U0001f916"
 VOID = {"meta", "link", "img", "br", "hr", "input", "rect", "path", "use", "image"}
@@ -253,11 +256,11 @@ def test_pictures_are_embedded_once_and_missing_ones_said() -> None:
     assert html.count("data:image/jpeg;base64,") == 5
     page = Page(html)
     uses = [attributes["href"] for tag, attributes in page.elements if tag == "use"]
-    assert len(uses) == 6, "each where it belongs, and one under the playhead"
+    assert len(uses) == 3 + 2 + 1 + 2 + 1, "key frames, events, where it failed, a fall, under the playhead"
     some = {name: encode_jpeg(picture) for name, picture in pictures().items() if name != "peak.jpg"}
     some["end.jpg"] = some["end.jpg"][:100]
     page = Page(render(made, some))
-    assert page.words().count("picture not kept") == 2
+    assert page.words().count("picture not kept") == 2 + 1 + 2
 
 
 def test_pictures_from_the_episodes_folder(tmp_path: Path) -> None:
@@ -344,3 +347,51 @@ def test_contrast_is_aa(root: Path, scheme: int) -> None:
         light, dark = sorted((ground, luminance(colours[name])), reverse=True)
         needed = 3.0 if name in ("live", "raw", "speed") else 4.5
         assert (light + 0.05) / (dark + 0.05) >= needed, name
+
+
+def test_every_count_of_the_streams_is_shown() -> None:
+    base = failure_report()
+    assert base.joints is not None
+    joints = base.joints.model_copy(
+        update={"implausible": 7, "implausible_joint": "elbow_joint", "clock_steps": 11, "missing_since_ns": {"w3": 1}}
+    )
+    cameras = [base.cameras[0].model_copy(update={"clock_steps": 13, "unstamped": 17, "stray": 19, "lost": 23})]
+    text = Page(render(base.model_copy(update={"joints": joints, "cameras": cameras}), {})).words()
+    assert "a joint cannot have been there and back—7 (elbow_joint)" in text
+    assert "stamps went back a little1311" in text
+    assert "without w3" in text
+    shown = {count[0] for count in health._COUNTS}
+    for record in (JointHealth, CameraHealth):
+        counts = {name for name, field in record.model_fields.items() if field.annotation is int}
+        assert counts - {"schema_version", "stamp_ns"} <= shown, "every count has its row"
+
+
+def test_usual_ranges_stand_beside_the_metrics() -> None:
+    text = Page(render(success_report(), {})).words()
+    assert "0.81 to 0.93 (n 12) below" in text
+    assert "n is how many" in text
+    assert "No usual ranges" in Page(render(failure_report(), {})).words()
+
+
+def test_what_was_said_is_shown_with_who_said_it() -> None:
+    facts = [
+        LabelFact(episode_id="x", label="failure", who="anna", note="slipped #grip #night", stamp_ns=at(60)),
+        LabelFact(episode_id="x", who=HOSTILE, note=HOSTILE + " #grip", stamp_ns=at(61)),
+    ]
+    text = Page(render(success_report(), {}, labels=facts)).words()
+    assert "failure, anna 2026-" in text
+    assert "grip anna, </script>" in text
+    assert "night anna" in text
+    assert "Nobody has labelled this attempt" in Page(render(success_report(), {})).words()
+    assert "failure, given at its end by operator" in Page(render(failure_report(), {})).words()
+
+
+def test_a_film_is_embedded_under_the_pages_policy() -> None:
+    film = Film(b"\0\1\2", at(0), 100, (HOSTILE,), 480, 360)
+    page = Page(render(success_report(), {}, film=film))
+    scripts = [attributes for tag, attributes in page.elements if tag == "script"]
+    assert scripts == [{"type": "application/json", "id": "samples"}, {"type": "video/mp4", "id": "film"}, {}]
+    assert base64.b64decode(page.by_tag["script"][1]) == b"\0\1\2"
+    (policy,) = [str(a["content"]) for tag, a in page.elements if tag == "meta" and "Content-Security-Policy" in str(a)]
+    assert "media-src blob:" in policy
+    assert json.loads(page.by_tag["script"][0])["film"] == 0

@@ -31,7 +31,7 @@ def find_drawdowns(stamps_ns: Sequence[int], values: Floats, least: float = LEAS
     found = []
     for first, stop in edges.tolist():
         peak = float(best[first])
-        trough = first + int(np.argmin(values[first:stop]))
+        trough = first + int(np.argmax((best - values)[first:stop]))
         lowest = float(values[trough])
         if peak - lowest < least:
             continue

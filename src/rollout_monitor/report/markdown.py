@@ -43,7 +43,7 @@ def summary(report: EpisodeReport, labels: Sequence[LabelFact] = ()) -> str:
         _stalls(report),
         _events(report),
         _health(report),
-        _bullets("Said about it", [_said(fact) for fact in labels] + _given(report)),
+        _bullets("Said about it", _given(report) + [_said(fact) for fact in labels]),
         _made(report),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

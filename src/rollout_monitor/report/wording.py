@@ -19,6 +19,7 @@ from rollout_monitor.records import (
     Stall,
     UsualRange,
 )
+from rollout_monitor.store.labels import LabelFact
 
 NS = 1_000_000_000
 ABSENT = "—"
@@ -171,6 +172,17 @@ def trust(report: EpisodeReport) -> str:
 def label(value: Label | None) -> str:
     """A label in words."""
     return ABSENT if value is None else value.value
+
+
+def tags(facts: Sequence[LabelFact]) -> list[tuple[str, str]]:
+    """Tags and who said each, in the order in which they were said first."""
+    said: dict[str, list[str]] = {}
+    for fact in facts:
+        for tag in fact.tags:
+            who = said.setdefault(tag, [])
+            if fact.who not in who:
+                who.append(fact.who)
+    return [(tag, ", ".join(who)) for tag, who in said.items()]
 
 
 def metric_rows(final: OpdMetrics | None, live: OpdMetrics | None, usual: Sequence[UsualRange] = ()) -> list[MetricRow]:

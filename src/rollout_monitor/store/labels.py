@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
 from rollout_monitor.errors import StoreError
 from rollout_monitor.records import Label, Record
+
+_HASHTAG = re.compile(r"(?<!\S)#([\w:.+-]{1,60})")
 
 
 class LabelFact(Record):
@@ -19,6 +22,11 @@ class LabelFact(Record):
     who: str = Field(min_length=1, max_length=200, description="person or program")
     note: str = Field(default="", max_length=10_000)
     stamp_ns: int = Field(ge=0, description="when it was said, nanoseconds")
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags in the note: each ``#word``, without the mark."""
+        return _HASHTAG.findall(self.note)
 
 
 def append_fact(path: Path, fact: LabelFact) -> None:
