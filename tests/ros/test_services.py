@@ -48,6 +48,9 @@ def test_an_operator_runs_an_attempt_by_services(graph: Graph) -> None:
     assert graph.call(LABEL, f"{SRV}/LabelEpisode", label=2, who="me", note="cube upside down").success
     facts = [json.loads(line) for line in (stack.episodes / "labels.jsonl").read_text().splitlines()]
     assert [(f["episode_id"], f["label"], f["who"]) for f in facts] == [("take_1-2", "failure", "me")]
+    folder = Path(ended.report_path)
+    graph.until("a page that tells of the label", lambda: "cube upside down" in (folder / "report.html").read_text())
+    assert "cube upside down" in (folder / "report.md").read_text()
 
 
 def test_the_stamp_of_a_service_boundary_is_stream_time(graph: Graph) -> None:

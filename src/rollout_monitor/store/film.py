@@ -71,7 +71,13 @@ class Film:
 
 
 def make_film(
-    shots: Shots, cameras: Sequence[str], start_ns: int, end_ns: int, *, limit_bytes: int = LIMIT_BYTES
+    shots: Shots,
+    cameras: Sequence[str],
+    start_ns: int,
+    end_ns: int,
+    *,
+    rate_hz: int = RATE_HZ,
+    limit_bytes: int = LIMIT_BYTES,
 ) -> Film | None:
     """Make the film of an episode.
 
@@ -80,6 +86,7 @@ def make_film(
         cameras: names, from left to right; frames of others are left out.
         start_ns: second 0 of the film.
         end_ns: its end.
+        rate_hz: pictures a second, at most.
         limit_bytes: the largest MP4.
 
     Returns:
@@ -88,8 +95,9 @@ def make_film(
     encoder = next((name for name in _ENCODERS if _is_there(name)), None)
     if encoder is None or not cameras or end_ns <= start_ns:
         return None
+    step_ms = max(1000 // rate_hz, -(-(end_ns - start_ns) // _MS // MOST_PICTURES))
     for shrink in (1, 2):
-        film = _encode(shots(), tuple(cameras), start_ns, end_ns, limit_bytes, encoder, shrink)
+        film = _encode(shots(), tuple(cameras), start_ns, end_ns, step_ms, limit_bytes, encoder, shrink)
         if film is None or len(film.mp4) <= limit_bytes:
             return film
     return None
@@ -122,12 +130,11 @@ def _encode(
     cameras: tuple[str, ...],
     start_ns: int,
     end_ns: int,
+    step_ms: int,
     limit_bytes: int,
     encoder: str,
     shrink: int,
 ) -> Film | None:
-    span_ms = max(1, (end_ns - start_ns) // _MS)
-    step_ms = max(1000 // RATE_HZ, -(-span_ms // MOST_PICTURES))
     panel = (PANEL[0] // shrink, PANEL[1] // shrink)
     width, height = panel[0] * len(cameras), panel[1]
     about = json.dumps({"start_ns": start_ns, "step_ms": step_ms, "cameras": cameras})
@@ -138,7 +145,7 @@ def _encode(
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.codec_context.time_base = Fraction(step_ms, 1000)
         stream.codec_context.thread_count = 1  # a robot's other core is not ours
-        _hold_to(stream, encoder, limit_bytes, span_ms / 1000, step_ms / 1000)
+        _hold_to(stream, encoder, limit_bytes, (end_ns - start_ns) / _NS, step_ms / 1000)
         for index, picture in enumerate(_composed(shots, cameras, panel, start_ns, end_ns, step_ms)):
             seen = seen or picture is not None
             shown = np.full((height, width, 3), _GROUND, np.uint8) if picture is None else picture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -22,6 +23,12 @@ from rollout_monitor.store.usual import with_usual
 from rollout_monitor_nodes.common.folders import Recording, recording_of
 
 T = TypeVar("T")
+_PICTURES_HZ = 2
+"""As many as the monitor keeps, see `PictureClock`."""
+
+
+class _NodeEndsError(Exception):
+    """The film that is being made is not waited for."""
 
 
 class ReportKeeper:
@@ -47,6 +54,7 @@ class ReportKeeper:
         self._on_kept = on_kept
         self._on_trouble = on_trouble
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reports")
+        self._closing = threading.Event()
         self._folders: dict[str, str] = {}  # the newest folder of an episode id, of those kept by this process
         self._newest = ""
         self.trouble = ""
@@ -80,11 +88,12 @@ class ReportKeeper:
             self._store.labels.add(folder, label, who, note, stamp_ns=stamp_ns)
         except PartlyStoredError as error:
             self._tell(str(error))
-        self._thread.submit(self._redraw, folder)
+        self._thread.submit(self._redraw, self._store.root / folder)
         return folder
 
     def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait for what is being written; a film that is not done yet is left."""
+        self._closing.set()
         self._thread.shutdown(wait=True)
 
     def _keep(self, closed: Closed) -> None:
@@ -96,16 +105,15 @@ class ReportKeeper:
 
     def _write(self, closed: Closed) -> None:
         bag = recording_of(self._recordings, closed.report.episode_id, closed.report.start_ns)
-        report = with_usual(self._store, closed.report if bag is None else _with_bag(closed.report, bag))
-        path = ""
+        plain = closed.report if bag is None else _with_bag(closed.report, bag)
+        report = self._drawn("usual ranges", plain, lambda: with_usual(self._store, plain)) or plain
+        path, folder = "", None
         try:
-            film = self._drawn("film", report, lambda: _film(closed))
             folder = self._store.write(
                 report,
                 closed.pictures,
-                self._drawn("page", report, lambda: render(report, closed.pictures, film=film)),
+                self._drawn("page", report, lambda: render(report, closed.pictures)),
                 text=self._drawn("Markdown text", report, lambda: summary(report)),
-                film=film.mp4 if film else None,
             )
             self._folders[report.episode_id] = self._newest = folder.name
             path = str(folder.absolute())
@@ -116,6 +124,25 @@ class ReportKeeper:
         except RolloutMonitorError as error:
             self._tell(str(error))
         self._on_kept(report, path, "" if bag is None else str(bag.folder.absolute()))
+        if folder is not None:  # the film takes seconds, and nobody waits for it
+            film = self._drawn("film", report, lambda: self._film(closed))
+            if film is not None:
+                self._redraw(folder, film)
+
+    def _film(self, closed: Closed) -> Film | None:
+        """Two pictures a second of one camera; `rollout-monitor report --recording` makes one of all cameras."""
+
+        def shots() -> Iterator[Shot]:
+            for picture in closed.shown:
+                if self._closing.is_set():
+                    raise _NodeEndsError
+                yield Shot(picture.camera, picture.stamp_ns, partial(decode_compressed, "jpeg", picture.jpeg))
+
+        cameras = sorted({picture.camera for picture in closed.shown})
+        try:
+            return make_film(shots, cameras, closed.report.start_ns, closed.report.end_ns, rate_hz=_PICTURES_HZ)
+        except _NodeEndsError:
+            return None
 
     def _drawn(self, what: str, report: EpisodeReport, draw: Callable[[], T | None]) -> T | None:
         try:
@@ -124,26 +151,15 @@ class ReportKeeper:
             self._tell(f"{what} of {report.episode_id} could not be drawn: {error!r}")
             return None
 
-    def _redraw(self, folder: str) -> None:
+    def _redraw(self, folder: Path, film: Film | None = None) -> None:
         try:
-            redraw(self._store.root / folder)
-        except Exception as error:  # the label itself is safe
-            self._tell(f"page of {folder} could not be drawn with its new label: {error!r}")
+            redraw(folder, film)
+        except Exception as error:  # report and labels are safe
+            self._tell(f"page of {folder.name} could not be drawn again: {error!r}")
 
     def _tell(self, trouble: str) -> None:
         self.trouble = trouble
         self._on_trouble(trouble)
-
-
-def _film(closed: Closed) -> Film | None:
-    """Two pictures a second of the primary camera; `rollout-monitor report --recording` makes one of all cameras."""
-
-    def shots() -> Iterator[Shot]:
-        for picture in closed.shown:
-            yield Shot(picture.camera, picture.stamp_ns, partial(decode_compressed, "jpeg", picture.jpeg))
-
-    cameras = sorted({picture.camera for picture in closed.shown})
-    return make_film(shots, cameras, closed.report.start_ns, closed.report.end_ns)
 
 
 def _with_bag(report: EpisodeReport, bag: Recording) -> EpisodeReport:
