@@ -23,6 +23,7 @@ from rollout_monitor.episode.rollout import RolloutMonitor
 from rollout_monitor.prm.registry import create
 from rollout_monitor.records import EpisodeReport, EpisodeState, JointHealth, Outcome
 from rollout_monitor.store.bags import open_bag
+from rollout_monitor.store.film import read_film
 
 RATHER_LIVE = {"latency_p50_s", "latency_p99_s", "bag", "joints", "cameras"}
 """Fields of a report that tell of the live run itself: latencies, its recording, and what was counted on the streams
@@ -99,6 +100,14 @@ def test_the_report_is_on_disk_before_it_is_told(stack: Stack, rollout: Rollout)
     assert kept == json.loads(message.report_json)
     assert (Path(message.report_path) / "report.html").stat().st_size > 1000
     assert Path(message.bag_path) == stack.recordings / rollout.episode_id
+
+
+def test_the_film_follows_the_report(stack: Stack, rollout: Rollout) -> None:
+    folder = Path(stack.report_message(rollout.episode_id).report_path)
+    stack.graph.until("a page with a film", lambda: 'id="film"' in (folder / "report.html").read_text())
+    film = read_film(folder / "film.mp4")
+    assert film is not None
+    assert (film.cameras, film.start_ns) == (("front",), rollout.start_ns)
 
 
 def test_live_and_offline_agree(stack: Stack, rollout: Rollout, offline: EpisodeReport) -> None:
