@@ -65,10 +65,12 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         file = tmp_path / f"report-{len(opened)}.html"
         file.write_text(render(report, pictures(), film=film, labels=LABELS), encoding="utf-8")
         options: dict[str, Any] = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
-        page = browser.new_page(**options)
+        context = browser.new_context(**options)
+        trouble = complaints_of(context)
+        page = context.new_page()
         page.add_init_script("window.alert = () => { throw new Error('a text from outside was run'); }")
-        opened.append((page, complaints_of(page)))
-        page.on("request", partial(_note_outside, opened[-1][1]))
+        opened.append((page, trouble))
+        page.on("request", partial(_note_outside, trouble))
         page.goto(file.as_uri())
         if film is not None:
             until(page, f"{VIDEO}.readyState >= 2 || {VIDEO}.error")
@@ -76,7 +78,7 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
     yield open_page
     for page, trouble in opened:
-        page.close()
+        page.context.close()
         assert trouble == []
 
 
