@@ -34,7 +34,7 @@ from rollout_monitor.train.network import Network, Size
 from rollout_monitor.train.preparing import EMBEDDED, RATE_HZ, cache_features, make_backbone
 from rollout_monitor.train.remembering import ToldTake, tell_all
 
-NAME = "table-1"
+NAME = "table-2"
 MEMORY_MB = 200.0
 COVERAGE = 0.90
 RELIABLE = 0.90
