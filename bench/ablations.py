@@ -15,17 +15,18 @@ from pathlib import Path
 from rollout_monitor.judges.bootstrap import bootstrap
 from rollout_monitor.judges.measures import MAE, accuracy, direction_f1, false_success
 from rollout_monitor.train.batches import Mix
-from rollout_monitor.train.examples import SAME_WORDS
+from rollout_monitor.train.glances import SAME_WORDS
+from rollout_monitor.train.moments import PER_TAKE
 from rollout_monitor.train.pipeline import Recipe, train
 from rollout_monitor.train.qualifying import Suite, judge
 
 ALL = (True, True, True)
 VARIANTS: dict[str, tuple[Mix, int, tuple[bool, bool, bool]]] = {
-    "everything": (Mix(), 30, ALL),
-    "trained without rewinds": (Mix(rewinds=False), 30, ALL),
-    "trained without language": (Mix(language=False), 30, ALL),
-    "trained without joints": (Mix(joints=False), 30, (True, True, False)),
-    "trained with the front camera alone": (Mix(wrist=False), 30, (True, False, True)),
+    "everything": (Mix(), PER_TAKE, ALL),
+    "trained without rewinds": (Mix(rewinds=False), PER_TAKE, ALL),
+    "trained without language": (Mix(language=False), PER_TAKE, ALL),
+    "trained without joints": (Mix(joints=False), PER_TAKE, (True, True, False)),
+    "trained with the front camera alone": (Mix(wrist=False), PER_TAKE, (True, False, True)),
     "trained without moments made anew": (Mix(), 0, ALL),
 }
 """By title: how sequences are made, moments of each take, and what is there when it is measured."""

@@ -32,13 +32,11 @@ from rollout_monitor.sim.tabletop.phrases import draw_phrase
 from rollout_monitor.sim.tabletop.takes import JPEG_QUALITY
 from rollout_monitor.sim.tabletop.world import VIEWS
 from rollout_monitor.train.batches import Mix
+from rollout_monitor.train.glances import SAME_WORDS, Asked
 from rollout_monitor.train.labels import DETAILS, GOALS, THINGS, TaskLabels, labels_of
 
 STEP = 1.0 / 32.0
 """Features are kept in steps of this size, -4 to 4."""
-
-SAME_WORDS = "do it"
-"""What a network without language is told, whatever the task."""
 
 BATCH = 16
 PLACED = THINGS + 2
@@ -73,11 +71,6 @@ class Example:
         return cls(read_truth(folder), cache, np.load(cache / "joints.npy"), len(list(cache.glob("look*.npy"))))
 
     @property
-    def task(self) -> str:
-        """The instruction it was recorded under, in its written form."""
-        return self.row.task
-
-    @property
     def frames(self) -> int:
         """How many frames."""
         return len(self.truth.stamps_ns)
@@ -96,6 +89,13 @@ class Example:
         task = self.draw_task(rng, mix.other_task if mix.language else 0.0)
         text = self.draw_text(rng, task) if mix.language else SAME_WORDS
         return Look(self, task, vocabulary.encode(text)[0], int(rng.integers(self.looks)))
+
+    def ask(self, rng: np.random.Generator, moments: int, tasks: int) -> Asked:
+        """Moments of one look, and its own and other instructions; see `rollout_monitor.train.glances.Scene`."""
+        chosen = [self.row.task, *(self.draw_task(rng, 1.0) for _ in range(tasks - 1))]
+        texts = [self.draw_text(rng, task) for task in chosen]
+        path = rng.integers(self.frames, size=moments)
+        return Asked(int(rng.integers(self.looks)), path, chosen, texts, [labels_of(task) for task in chosen])
 
     def draw_task(self, rng: np.random.Generator, other: float) -> str:
         """The take's own task, or with probability ``other`` another one of its scene, similar ones first."""

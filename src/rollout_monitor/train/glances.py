@@ -17,11 +17,13 @@ from rollout_monitor.prm.backbone import CELLS, CHANNELS
 from rollout_monitor.prm.posture import FEATURES
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.train.batches import Mix, add_noise, lose, pad, worn
-from rollout_monitor.train.examples import SAME_WORDS
-from rollout_monitor.train.labels import DETAILS, GOALS, TaskLabels, labels_of
+from rollout_monitor.train.labels import DETAILS, GOALS, TaskLabels
 
 MOMENTS, TASKS = 2, 3
 """Moments of each source, and instructions that each of them is looked at under."""
+
+SAME_WORDS = "do it"
+"""What a network without language is told, whatever the task."""
 
 LOOKED_FOR = 4
 """Most goals of them that are looked for."""
@@ -29,29 +31,33 @@ LOOKED_FOR = 4
 FloatArray = npt.NDArray[np.float32]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Some moments of a scene and what is asked about them.
+
+    Attributes:
+        look: which of the scene's looks.
+        path: the moments, int64 (t,).
+        tasks: instructions in their written form.
+        texts: the same in words.
+        labels: what the words can teach of each instruction's goals.
+    """
+
+    look: int
+    path: npt.NDArray[np.int64]
+    tasks: list[str]
+    texts: list[str]
+    labels: list[TaskLabels]
+
+
 class Scene(Protocol):
     """Where moments come from; `rollout_monitor.train.examples.Example` is one."""
 
     joints: FloatArray
     has_joints: bool
-    looks: int
 
-    @property
-    def task(self) -> str:
-        """The instruction it was recorded under."""
-        ...
-
-    @property
-    def frames(self) -> int:
-        """How many moments."""
-        ...
-
-    def draw_task(self, rng: np.random.Generator, other: float) -> str:
-        """Its own task, or with probability ``other`` another one of its scene."""
-        ...
-
-    def draw_text(self, rng: np.random.Generator, task: str) -> str:
-        """A wording of a task."""
+    def ask(self, rng: np.random.Generator, moments: int, tasks: int) -> Asked:
+        """Draw moments, and the scene's own and other instructions for them."""
         ...
 
     def grid(self, look: int, path: npt.NDArray[np.int64]) -> FloatArray:
@@ -110,20 +116,19 @@ def make_glances(rng: np.random.Generator, sources: Sequence[Scene], vocabulary:
     )
     texts: list[npt.NDArray[np.int64]] = []
     for number, source in enumerate(sources):
-        tasks = [source.task, *(source.draw_task(rng, 1.0) for _ in range(TASKS - 1))][: TASKS if mix.language else 1]
+        asked = source.ask(rng, MOMENTS, TASKS if mix.language else 1)
         first = len(texts)
-        for task in tasks:
-            text = source.draw_text(rng, task) if mix.language else SAME_WORDS
-            texts.append(worn(rng, vocabulary.encode(text)[0], mix.lost_words))
-            glances.texts.append(labels_of(task))
-        look, path = int(rng.integers(source.looks)), rng.integers(source.frames, size=MOMENTS)
+        for text, labels in zip(asked.texts, asked.labels, strict=True):
+            words = vocabulary.encode(text if mix.language else SAME_WORDS)[0]
+            texts.append(worn(rng, words, mix.lost_words))
+            glances.texts.append(labels)
         rows = slice(MOMENTS * number, MOMENTS * (number + 1))
-        glances.views[rows] = source.grid(look, path)
-        glances.joints[rows] = source.joints[path]
+        glances.views[rows] = source.grid(asked.look, asked.path)
+        glances.joints[rows] = source.joints[asked.path]
         for row in range(rows.start, rows.stop):
             lose(rng, glances.present[row : row + 1], mix)
         glances.present[rows, 2] *= source.has_joints
-        _look_for(rng, glances, rows, first, source, tasks, look, path)
+        _look_for(rng, glances, rows, first, source, asked)
     add_noise(rng, glances.views, mix.noise)
     words, lengths = pad(texts)
     return replace(glances, words=words, lengths=lengths)
@@ -135,16 +140,15 @@ def _look_for(
     rows: slice,
     first: int,
     source: Scene,
-    tasks: Sequence[str],
-    look: int,
-    path: npt.NDArray[np.int64],
+    asked: Asked,
 ) -> None:
     """Choose goals of the tasks, whose texts begin at ``first``, and say what is true of them at some moments."""
-    there = [(number, goal) for number, task in enumerate(tasks) for goal in np.flatnonzero(labels_of(task).kind >= 0)]
+    there = [(n, goal) for n, labels in enumerate(asked.labels) for goal in np.flatnonzero(labels.kind >= 0)]
     for place, pick in enumerate(rng.permutation(len(there))[:LOOKED_FOR]):
         number, goal = there[int(pick)]
-        shown = source.shown(look, tasks[number], path)
+        task, path = asked.tasks[number], asked.path
+        shown = source.shown(asked.look, task, path)
         glances.chosen[rows, place] = (first + number) * GOALS + goal
-        glances.details[rows, place] = source.details(tasks[number], path)[:, goal]
+        glances.details[rows, place] = source.details(task, path)[:, goal]
         glances.shown[rows, :, 2 * place : 2 * place + 2] = shown[:, :, 2 * goal : 2 * goal + 2]
         glances.shown[rows, :, -1] = shown[:, :, -1]

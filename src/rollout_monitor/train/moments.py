@@ -8,10 +8,11 @@ In ``<cache>/<take id>``:
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,13 +24,16 @@ from rollout_monitor.frames import RgbImage
 from rollout_monitor.images import decode_compressed, encode_jpeg
 from rollout_monitor.prm.backbone import Backbone
 from rollout_monitor.sim.tabletop.files import TAKES, TakeRow, read_truth
-from rollout_monitor.sim.tabletop.goals import Judgement, States
+from rollout_monitor.sim.tabletop.goals import Judgement, States, parse
 from rollout_monitor.sim.tabletop.moments import draw_moments, picture_moments
+from rollout_monitor.sim.tabletop.skins import Skin, renamed
 from rollout_monitor.sim.tabletop.world import VIEWS
 from rollout_monitor.train.examples import Example, grid_steps, joint_features, points_of
+from rollout_monitor.train.glances import Asked
+from rollout_monitor.train.labels import TaskLabels, labels_of, place_of
 from rollout_monitor.train.preparing import cache_folder, open_backbone
 
-PER_TAKE = 30
+PER_TAKE = 45
 SPOILT_SHARE = 0.5
 """Share of the pictures whose exposure, colours, sharpness or compression are not the renderer's."""
 
@@ -37,7 +41,10 @@ FEATURES, TRUTH = "moments.npy", "moments_truth.npz"
 
 
 class MomentsExample(Example):
-    """Moments of one take for training: single ones, in no order."""
+    """Moments of one take for training: single ones, in no order, in groups with skins of their own."""
+
+    groups: npt.NDArray[np.int64]
+    skins: list[dict[str, Skin]]
 
     @classmethod
     def load(cls, folder: Path, cache: Path) -> MomentsExample:
@@ -47,7 +54,12 @@ class MomentsExample(Example):
             states = States(**{f.name: kept[f"state_{f.name}"] for f in fields(States)})
             facts = replace(whole.facts, fixtures=kept["fixtures"])
             truth = replace(whole, states=states, facts=facts, stamps_ns=np.arange(len(states)))
-            return cls(truth, cache, kept["joints"], looks=1)
+            example = cls(truth, cache, kept["joints"], looks=1)
+            example.groups = kept["groups"]
+            example.skins = [
+                {name: Skin(**skin) for name, skin in group.items()} for group in json.loads(str(kept["skins"]))
+            ]
+        return example
 
     @cached_property
     def _grids(self) -> list[npt.NDArray[np.int8]]:
@@ -59,10 +71,28 @@ class MomentsExample(Example):
             shown: npt.NDArray[np.float16] = kept["shown"][None]
         return shown
 
+    def ask(self, rng: np.random.Generator, moments: int, tasks: int) -> Asked:
+        """Moments of one group, called by its names; what looks different is asked for first."""
+        group = int(rng.integers(len(self.skins)))
+        skins = self.skins[group]
+        chosen = [self.row.task, *(self.draw_task(rng, 1.0) for _ in range(2 * tasks if skins else tasks))]
+        chosen.sort(key=lambda task: not parse(task).things & set(skins))
+        texts = [renamed(self.draw_text(rng, task), skins) for task in chosen[:tasks]]
+        labels = [_unnamed(labels_of(task), skins) for task in chosen[:tasks]]
+        path = rng.choice(np.flatnonzero(self.groups == group), size=moments)
+        return Asked(0, path, chosen[:tasks], texts, labels)
+
     def judge(self, task: str, path: npt.NDArray[np.int64]) -> Judgement:  # noqa: ARG002
         """Not known: what a moment is worth depends on those before it."""
         count = len(path)
         return Judgement(np.full(count, np.nan), np.zeros(count, dtype=bool), np.full(count, -1, dtype=np.int64))
+
+
+def _unnamed(labels: TaskLabels, skins: Mapping[str, Skin]) -> TaskLabels:
+    """Labels in which the things with skins have no number: they are none of the known ones."""
+    places = [place_of(name) for name in skins]
+    what, target = (np.where(np.isin(row, places), -1, row) for row in (labels.what, labels.target))
+    return TaskLabels(labels.kind, what, target)
 
 
 def cache_moments(
@@ -114,6 +144,8 @@ def make_moments(folder: Path, cache: Path, backbone: Backbone, count: int) -> N
             fixtures=moments.facts.fixtures,
             joints=joints,
             shown=shown.astype(np.float16),
+            groups=moments.groups,
+            skins=np.array(json.dumps([{k: asdict(v) for k, v in group.items()} for group in moments.skins])),
             **states,
         )
     making.rename(cache)

@@ -12,7 +12,8 @@ import torch
 from rollout_monitor.prm.text import Vocabulary
 from rollout_monitor.sim.tabletop.goals import Judgement
 from rollout_monitor.train.batches import Mix
-from rollout_monitor.train.examples import SAME_WORDS, Example
+from rollout_monitor.train.examples import Example
+from rollout_monitor.train.glances import SAME_WORDS
 from rollout_monitor.train.labels import TaskLabels, labels_of
 from rollout_monitor.train.network import Network
 

@@ -24,8 +24,9 @@ from rollout_monitor.sim.tabletop.catalogue import (
     ZONES,
 )
 from rollout_monitor.sim.tabletop.files import Truth
-from rollout_monitor.sim.tabletop.goals import SceneFacts, States
+from rollout_monitor.sim.tabletop.goals import SceneFacts, States, parse
 from rollout_monitor.sim.tabletop.looks import Look, draw_look
+from rollout_monitor.sim.tabletop.skins import Skin, draw_skins
 from rollout_monitor.sim.tabletop.takes import PICTURE
 from rollout_monitor.sim.tabletop.world import VIEWS, TableWorld, shared_world
 
@@ -49,6 +50,9 @@ ALONE_M = 0.02
 
 HAND_ROOM_M, HAND_HEIGHT_M = 0.075, 0.14
 TRIES = 30
+GROUPS = 3
+"""The moments of a take come in groups; in all but the first some things look different and have other names."""
+
 MOVABLE = (*CUBES, "can", "ring")
 STANDING = (*CONTAINERS, *ZONES, "peg")
 
@@ -63,6 +67,8 @@ class Moments:
         states: where everything is in them.
         facts: with the places of the fixtures at each moment, (n, fixtures, 3).
         qpos: generalised positions, (n, nq).
+        groups: which group each belongs to, in order, int64 (n,).
+        skins: of each group: other looks and names of some things; none in the first.
     """
 
     rows: npt.NDArray[np.int64]
@@ -70,6 +76,8 @@ class Moments:
     states: States
     facts: SceneFacts
     qpos: FloatArray
+    groups: npt.NDArray[np.int64]
+    skins: list[dict[str, Skin]]
 
 
 def draw_moments(truth: Truth, count: int, seed: int) -> Moments:
@@ -95,7 +103,9 @@ def draw_moments(truth: Truth, count: int, seed: int) -> Moments:
     for number in range(count):
         _Rearranged(rng, world, states, facts, qpos[number], number).rearrange()
     looks = [draw_look(int(rng.integers(2**31))) for _ in range(count)]
-    return Moments(rows, looks, states, facts, qpos)
+    handled = {str(goal.what) for goal in parse(truth.row.task).goals}
+    skins = [{}, *(draw_skins(rng, truth.facts.present, handled) for _ in range(GROUPS - 1))]
+    return Moments(rows, looks, states, facts, qpos, np.arange(count) * GROUPS // count, skins)
 
 
 def picture_moments(truth: Truth, moments: Moments, points: FloatArray) -> tuple[dict[str, list[RgbImage]], FloatArray]:
@@ -110,16 +120,20 @@ def picture_moments(truth: Truth, moments: Moments, points: FloatArray) -> tuple
         By view the pictures, RGB uint8 (height, width, 3), and where the points are in them, as `files.project` says.
     """
     world = shared_world(truth.row.arms, PICTURE)
-    world.lay_out(truth.layout)
     pictures: dict[str, list[RgbImage]] = {view: [] for view in VIEWS}
     shown = np.zeros((len(moments.rows), len(VIEWS), points.shape[1], 3))
     for number, look in enumerate(moments.looks):
+        if number == 0 or moments.groups[number] != moments.groups[number - 1]:
+            world.lay_out(truth.layout)  # takes the last group's skins away
         world.stand(moments.facts.fixtures[number])
         world.dress(look)
+        for name, skin in moments.skins[moments.groups[number]].items():
+            world.reskin(name, skin)
         world.show(moments.qpos[number])
         for index, view in enumerate(VIEWS):
             pictures[view].append(world.render(view))
             shown[number, index] = world.project(view, points[number])
+    world.lay_out(truth.layout)
     return pictures, shown
 
 

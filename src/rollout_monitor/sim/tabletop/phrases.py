@@ -12,6 +12,7 @@ import numpy as np
 
 from rollout_monitor.sim.tabletop.catalogue import NOUNS
 from rollout_monitor.sim.tabletop.goals import Goal, Task, parse, text_of
+from rollout_monitor.sim.tabletop.skins import names as skin_names
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "lift": (
@@ -259,7 +260,7 @@ def training_texts() -> list[str]:
     names = [noun for name, noun in NOUNS.items() if name not in HELD_OUT_THINGS]
     templates = [t for table in (COMMANDS, WISHES) for options in table.values() for t in options]
     texts = [t.format(m=name, t=name, p=place) for t in templates for name in names for place in ("in", "on")]
-    texts += [text_of(goal) for goal in _PLAIN]
+    texts += [*(text_of(goal) for goal in _PLAIN), *skin_names()]
     return texts + [join.format(a="", b="", c="") for joins in JOINS.values() for join in joins]
 
 

@@ -31,6 +31,7 @@ from rollout_monitor.sim.tabletop.catalogue import (
 from rollout_monitor.sim.tabletop.goals import SceneFacts, States
 from rollout_monitor.sim.tabletop.looks import Look, look_at
 from rollout_monitor.sim.tabletop.meshes import thin_out
+from rollout_monitor.sim.tabletop.skins import Skin
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -170,6 +171,7 @@ class TableWorld:
             )
         edge = layout.sizes[name]
         geom, body = int(self._geoms[name][0]), self.bodies[name]
+        model.geom_type[geom] = self.mujoco.mjtGeom.mjGEOM_BOX
         model.geom_size[geom] = edge
         model.geom_rbound[geom] = edge * np.sqrt(3.0)
         model.geom_aabb[geom, 3:] = edge
@@ -380,6 +382,16 @@ class TableWorld:
         for name, body in self._fixtures.items():
             if np.isfinite(fixtures[FIXTURE_INDEX[name]]).all():
                 self.model.body_pos[body] = fixtures[FIXTURE_INDEX[name]]
+
+    def reskin(self, name: str, skin: Skin) -> None:
+        """Give a cube or a fixture another look for pictures, after `dress`; `lay_out` and `dress` take it away."""
+        model = self.model
+        if skin.shape:
+            geom = int(self._geoms[name][0])
+            model.geom_type[geom] = getattr(self.mujoco.mjtGeom, f"mjGEOM_{skin.shape.upper()}")
+            model.geom_size[geom] = np.array(skin.size) * model.geom_size[geom][0]
+        for geom in self._geoms[name] if name in self._geoms else self._fixture_geoms[name]:
+            model.geom_rgba[geom, :3] = skin.colour
 
     def show(self, qpos: FloatArray) -> None:
         """Take up a stored pose, for pictures only."""
