@@ -30,6 +30,7 @@ from rollout_monitor.train.batches import Mix, pad
 from rollout_monitor.train.cell_takes import CellTake, TimeLabels, curve_by_time
 from rollout_monitor.train.exporting import TOLERANCE, export_model, load_network
 from rollout_monitor.train.fitting import GLANCE, MEMORY, WHOLE, FitSettings, fit
+from rollout_monitor.train.glances import Asked
 from rollout_monitor.train.labels import DETAILS, FLAGS, GOALS, PLACES, TaskLabels, labels_of
 from rollout_monitor.train.network import Network, Size
 from rollout_monitor.train.remembering import told_of
@@ -100,17 +101,17 @@ class Climb:
 class ClimbScene:
     """The same as a scene whose moments are looked at."""
 
-    looks, has_joints, task = 1, True, "lift:red"
+    has_joints = True
 
     def __init__(self) -> None:
         self.climb = Climb()
-        self.frames, self.joints = self.climb.frames, self.climb.joints
+        self.joints = self.climb.joints
 
-    def draw_task(self, rng: np.random.Generator, other: float) -> str:
-        return "in:red:bin" if rng.random() < other else self.task
-
-    def draw_text(self, rng: np.random.Generator, task: str) -> str:
-        return TEXT if task == self.task else "put the red cube"
+    def ask(self, rng: np.random.Generator, moments: int, tasks: int) -> Asked:
+        chosen = ["lift:red", *("in:red:bin",) * (tasks - 1)]
+        texts = [TEXT if task == "lift:red" else "put the red cube" for task in chosen]
+        path = rng.integers(self.climb.frames, size=moments)
+        return Asked(0, path, chosen, texts, [labels_of(task) for task in chosen])
 
     def grid(self, look: int, path: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         return self.climb.views(path)

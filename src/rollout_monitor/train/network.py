@@ -36,15 +36,15 @@ TAUGHT = 2
 class Size:
     """Widths of the network; the defaults are the released model's."""
 
-    word: int = 48
-    text: int = 64
-    goal: int = 64
-    cell: int = 64
-    key: int = 32
-    view: int = 128
+    word: int = 64
+    text: int = 80
+    goal: int = 80
+    cell: int = 80
+    key: int = 40
+    view: int = 144
     joints: int = 32
     posture: int = 48
-    glance: int = 192
+    glance: int = 224
     state: int = 160
     subtasks: int = 5
 
