@@ -291,7 +291,7 @@ def test_a_policy_per_attempt_is_doubted_and_tables_are_cut(tmp_path: Path) -> N
     site = build(tmp_path).folder
     board = (site / "index.html").read_text()
     assert f"The first {MOST_ROWS} of {MOST_ROWS + 5} policies" in board
-    assert board.count("1 attempts, 1 task<") == MOST_ROWS
+    assert board.count("1 attempt, 1 task<") == MOST_ROWS
     assert "nearly as many policies as attempts" in (site / "read.html").read_text()
     assert (site / "data" / "figures.csv").read_text().count("\n") == 1 + 2 * 11 * (MOST_ROWS + 5)
 
