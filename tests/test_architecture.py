@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "episode": {"events", "quality", "curve", "motion", "prm"},
     "judges": {"events", "quality", "curve", "motion", "prm"},
     "store": set(),
-    "report": {"store"},
+    "report": {"store", "curve"},
     "sim": {"store"},
     "train": {"sim", "judges", "prm", "store", "curve", "events"},
     "bringup": {"episode", "events", "curve", "motion", "prm"},

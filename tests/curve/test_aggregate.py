@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from rollout_monitor.curve import compute
-from rollout_monitor.curve.aggregate import ELEVEN, Rollout, aggregate, agreement, compare, metric_value, rank
+from rollout_monitor.curve.aggregate import (
+    ELEVEN,
+    Rollout,
+    aggregate,
+    agreement,
+    compare,
+    metric_value,
+    rank,
+    rank_intervals,
+)
 from rollout_monitor.errors import InputError
 from rollout_monitor.records import Label
 
@@ -153,3 +162,20 @@ def test_an_unknown_metric_is_an_error() -> None:
     assert metric_value(compute(STRAIGHT), "mc100") == 1.0
     with pytest.raises(InputError, match="speed"):
         metric_value(compute(STRAIGHT), "speed")
+
+
+def test_intervals_of_mean_ranks_are_those_of_drawing_again() -> None:
+    rollouts = (
+        random_rollouts("a", 1, 9, 4, lift=0.02) + random_rollouts("b", 1, 12, 5) + made("t", "c", FAILED, STRAIGHT)
+    )
+    found = rank_intervals(rollouts, resamples=60, seed=3)
+    rng = np.random.default_rng(3)
+    groups = {p: [r.metrics for r in rollouts if r.policy == p] for p in "abc"}
+    draws = {p: rng.integers(len(g), size=(60, len(g))) for p, g in groups.items()}
+    means = []
+    for index in range(60):
+        drawn = [Rollout("t", p, g[i]) for p, g in groups.items() for i in draws[p][index]]
+        means.append({one.policy: one.mean_rank for one in rank(drawn)})
+    for policy, (low, high) in found.items():
+        assert (low, high) == pytest.approx(tuple(np.quantile([m[policy] for m in means], [0.025, 0.975])))
+    assert rank_intervals(made("t", "a", FAILED)) == {}

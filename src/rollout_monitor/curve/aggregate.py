@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
 from rollout_monitor.curve.checks import Floats
@@ -30,6 +31,9 @@ LOWER_IS_BETTER = frozenset({"cra", "str"})
 RESAMPLES = 2000
 SEED = 0
 CONFIDENCE = 0.95
+RANK_RESAMPLES = 500  # a mean rank is drawn as one number over all policies, which costs more
+
+_BATCH_VALUES = 2_000_000  # drawn at a time: bounds the memory of an interval over thousands of rollouts
 
 
 @dataclass(frozen=True)
@@ -129,15 +133,17 @@ def aggregate(
     by: By = "task+policy",
     statistic: Statistic = "median",
     *,
+    names: Sequence[str] = (*ELEVEN, "mc100"),
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> dict[tuple[str, ...], dict[str, Figure]]:
-    """Figures per group, every metric of `ELEVEN` and ``mc100``.
+    """Figures per group.
 
     Args:
         rollouts: any number, in any order.
         by: what makes a group; the keys are (task,), (policy,) or (task, policy), sorted.
         statistic: of the continuous metrics; ``mean`` is the published toolkit's own variant. Proportions are means.
+        names: metrics wanted, of `ELEVEN` and ``mc100``; an interval costs milliseconds.
         resamples: bootstrap resamples per interval.
         seed: of the resampling; the same input gives the same interval.
     """
@@ -148,7 +154,7 @@ def aggregate(
     return {
         key: {
             name: _figure(_applicable(groups[key], name), _statistic(name, statistic), resamples, seed)
-            for name in (*ELEVEN, "mc100")
+            for name in names
         }
         for key in sorted(groups)
     }
@@ -197,6 +203,60 @@ def rank(rollouts: Iterable[Rollout], statistic: Statistic = "median") -> list[R
             places[policy].append(float(place))
     ranks = [Rank(policy, float(np.mean(held)), len(held)) for policy, held in places.items() if held]
     return sorted(ranks, key=lambda r: (r.mean_rank, r.policy))
+
+
+def rank_intervals(
+    rollouts: Iterable[Rollout],
+    statistic: Statistic = "median",
+    *,
+    resamples: int = RANK_RESAMPLES,
+    seed: int = SEED,
+) -> dict[str, tuple[float, float]]:
+    """95 % percentile interval of each policy's mean rank; empty below two policies.
+
+    The rollouts of each policy are drawn again, all policies are ranked anew, and so on ``resamples`` times. A metric
+    that applies to none of the drawn rollouts of a policy takes no part in that draw's mean.
+    """
+    groups: dict[str, list[OpdMetrics]] = {}
+    for rollout in rollouts:
+        groups.setdefault(rollout.policy, []).append(rollout.metrics)
+    policies = sorted(groups)
+    if len(policies) < 2:
+        return {}
+    rng = np.random.default_rng(seed)
+    drawn = np.empty((len(ELEVEN), resamples, len(policies)))
+    for column, policy in enumerate(policies):
+        values = np.array(
+            [[metric_value(metrics, name) for metrics in groups[policy]] for name in ELEVEN], dtype=np.float64
+        )
+        draws = rng.integers(values.shape[1], size=(resamples, values.shape[1]))
+        for row, name in enumerate(ELEVEN):
+            sign = 1.0 if name in LOWER_IS_BETTER else -1.0
+            drawn[row, :, column] = sign * _drawn(values[row], draws, statistic == "mean" or name in PROPORTIONS)
+    places = stats.rankdata(drawn, axis=2, nan_policy="omit")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a policy without any figure in a draw
+        means = np.nanmean(places, axis=0)
+    ends = np.nanquantile(means, [(1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0], axis=0)
+    return {policy: (float(low), float(high)) for policy, low, high in zip(policies, *ends, strict=True)}
+
+
+def _drawn(values: Floats, draws: npt.NDArray[np.int64], mean: bool) -> Floats:
+    """Mean or median of each draw over the values that are there; NaN where a draw has none. Shape (resamples,)."""
+    batch = max(1, _BATCH_VALUES // draws.shape[1])
+    parts = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for start in range(0, len(draws), batch):
+            part = np.sort(values[draws[start : start + batch]], axis=1)  # NaN goes to the end
+            n = np.isfinite(part).sum(axis=1)
+            if mean:
+                parts.append(np.where(n > 0, np.nansum(part, axis=1) / n, np.nan))
+                continue
+            row = np.arange(len(part))
+            middle = (part[row, np.maximum((n - 1) // 2, 0)] + part[row, np.minimum(n // 2, part.shape[1] - 1)]) / 2.0
+            parts.append(np.where(n > 0, middle, np.nan))
+    return np.concatenate(parts)
 
 
 def agreement(outcomes: Iterable[tuple[str, bool, Label]]) -> Agreement:
@@ -261,6 +321,7 @@ def _interval(
                 n_resamples=resamples,
                 confidence_level=CONFIDENCE,
                 method=method,
+                batch=max(1, _BATCH_VALUES // len(values)),
                 rng=np.random.default_rng(seed),
             ).confidence_interval
         if np.isfinite(result.low) and np.isfinite(result.high):
