@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,17 +14,15 @@ from rollout_monitor.dashboard.band import last_said
 from rollout_monitor.dashboard.cards import Card, rounded, short
 from rollout_monitor.errors import InputError, StoreError
 from rollout_monitor.records import Label
-from rollout_monitor.store.episodes import PAGE, REPORT, EpisodeRow, EpisodeStore
+from rollout_monitor.store.episodes import INDEX, LABELS, PAGE, REPORT, EpisodeRow, EpisodeStore
 from rollout_monitor.store.labels import LabelFact
 
 MOST_ROWS = 100
 MOST_TAGS = 8
-FRESH_S = 1.0
-"""The stores are not read more often than this, however many pages ask."""
-
 FILES = {PAGE: "text/html; charset=utf-8", REPORT: "application/json"}
 """What of an episode's folder is served: its page and the page's twin."""
 
+_WRITTEN = (LABELS, INDEX, f"{INDEX}-wal")
 _FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,200}")
 
 
@@ -68,18 +65,16 @@ class _Past:
 class PastEpisodes:
     """The episodes of several stores, the newest first. Safe to use from several threads."""
 
-    def __init__(self, stores: Sequence[Path], now_s: Callable[[], float] = time.monotonic) -> None:
-        """Nothing is read before the first question.
+    def __init__(self, stores: Sequence[Path]) -> None:
+        """Nothing is read before the first question, nor again before something was written.
 
         Args:
             stores: folders of reports; one that is not there yet is empty.
-            now_s: passing time.
         """
         self._stores = [EpisodeStore(folder) for folder in stores]
         self._roots = [folder.resolve() for folder in stores]
-        self._now_s = now_s
         self._lock = threading.Lock()
-        self._read_s = -FRESH_S
+        self._seen: object = None
         self._all: list[_Past] = []
         self._trouble: list[str] = []
 
@@ -128,9 +123,10 @@ class PastEpisodes:
 
     def _everything(self) -> tuple[list[_Past], list[str]]:
         with self._lock:
-            if self._now_s() - self._read_s >= FRESH_S:
+            state = [_state(root / name) for root in self._roots for name in _WRITTEN]
+            if state != self._seen or self._trouble:
                 self._all, self._trouble = self._read()
-                self._read_s = self._now_s()
+                self._seen = state
             return self._all, self._trouble
 
     def _read(self) -> tuple[list[_Past], list[str]]:
@@ -151,6 +147,15 @@ class PastEpisodes:
                 of.setdefault(fact.episode_id, []).append(fact)
             found += [_Past(number, row, of.get(row.folder, ()), said.get(row.folder)) for row in rows]
         return sorted(found, key=lambda one: one.row.start_ns, reverse=True), trouble
+
+
+def _state(file: Path) -> tuple[int, int] | None:
+    """What changes when a file is written."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _row(one: _Past) -> Card:

@@ -213,7 +213,7 @@ class RobotFeed:
             answered(Answer(False, f"nobody serves {self._prefix}/rollout/{service}"))
             return
         future = client.call_async(request)
-        self._open[future] = (time.monotonic() + ANSWER_WAIT_S, client, answered)
+        self._open[future] = (time.monotonic() + ANSWER_WAIT_S, client, _worded(command, answered))
         future.add_done_callback(self._on_answer)
 
     def _on_answer(self, future: Future) -> None:
@@ -224,6 +224,13 @@ class RobotFeed:
         fine = result is not None and bool(result.success)
         words = result.message if result is not None else "the call failed"
         answered(Answer(fine, str(words) or ("done" if fine else "refused, without a reason")))
+
+
+def _worded(command: Command, answered: Callable[[Answer], None]) -> Callable[[Answer], None]:
+    """A note without a label is no label that was taken back, which is what the service says of it."""
+    if not isinstance(command, Say) or command.label is not None or not command.note:
+        return answered
+    return lambda answer: answered(Answer(True, f"{command.who}'s note is kept") if answer.fine else answer)
 
 
 def _request(command: Command) -> tuple[str, Any]:

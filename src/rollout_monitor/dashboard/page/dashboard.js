@@ -57,7 +57,12 @@ const seen = new IntersectionObserver(
 
 function add(name) {
   const who = () => at("who").value.trim();
-  const card = new Card(name, (command) => link.ask({ ...command, who: who() }), lookAt);
+  const ask = async (command) => {
+    const answer = await link.ask({ ...command, who: who() });
+    if (answer.fine && command.do === "label") past.load();
+    return answer;
+  };
+  const card = new Card(name, ask, lookAt);
   cards.set(name, card);
   byRoot.set(card.root, card);
   at("cards").append(card.root);
@@ -101,7 +106,7 @@ function tellConnection() {
   const lost = link.state === "lost";
   at("connection").hidden = !lost || version === null;
   if (!lost || version === null) return;
-  const ago = Math.round((performance.now() - link.lostAt) / 1000);
+  const ago = Math.round((performance.now() - link.heard) / 1000);
   say(at("connection"), `✕ Connection lost ${ago} s ago. What is shown is old. Trying again …`);
 }
 

@@ -1,7 +1,8 @@
 // The connection to the server: news in, commands out. It says within two seconds that it is lost, and heals by itself.
 
-const SILENCE_MS = 1500; // the server says something twice a second
-const CHECK_MS = 250;
+const SILENCE_MS = 1400; // the server says something twice a second
+const GIVE_UP_MS = 5000; // silent for longer, the connection is made anew
+const CHECK_MS = 200;
 const RETRY_MS = 800;
 const ASK_MS = 2000;
 
@@ -11,7 +12,8 @@ export class Link {
     this.on = on;
     this.socket = null;
     this.heard = 0;
-    this.lostAt = performance.now();
+    this.silentChecks = 0;
+    this.greeted = false;
     this.state = "lost";
     this.open = new Map();
     this.number = 0;
@@ -36,6 +38,7 @@ export class Link {
     const socket = new WebSocket(`${scheme}://${location.host}/live`);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
+    this.greeted = false;
     this.heard = performance.now();
     socket.onmessage = (event) => socket === this.socket && this.receive(event.data);
     socket.onclose = () => socket === this.socket && this.drop();
@@ -44,7 +47,7 @@ export class Link {
   /** Ask for something; resolves to {fine, words} in any case. */
   ask(command) {
     return new Promise((resolve) => {
-      if (this.state !== "open") {
+      if (!this.greeted) {
         resolve({ fine: false, words: "not connected: nothing was sent" });
         return;
       }
@@ -56,11 +59,12 @@ export class Link {
 
   /** Tell the server something that needs no answer. */
   tell(message) {
-    if (this.state === "open") this.socket.send(JSON.stringify(message));
+    if (this.greeted) this.socket.send(JSON.stringify(message));
   }
 
   receive(data) {
     this.heard = performance.now();
+    if (this.greeted) this.become("open");
     if (data instanceof ArrayBuffer) {
       const length = new DataView(data).getUint16(0);
       const about = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 2, length)));
@@ -69,6 +73,7 @@ export class Link {
     }
     const message = JSON.parse(data);
     if (message.type === "hello") {
+      this.greeted = true;
       this.become("open");
       this.on.hello(message);
     } else if (message.type === "news") {
@@ -79,13 +84,19 @@ export class Link {
     }
   }
 
+  /** Twice, because a page that was kept from running has messages waiting that the first look does not know of. */
   check() {
-    if (this.socket && performance.now() - this.heard > SILENCE_MS) this.drop();
+    const silence = performance.now() - this.heard;
+    this.silentChecks = this.socket && silence > SILENCE_MS ? this.silentChecks + 1 : 0;
+    if (this.silentChecks < 2) return;
+    if (silence > GIVE_UP_MS) this.drop();
+    else this.become("lost");
   }
 
   drop() {
     const socket = this.socket;
     this.socket = null;
+    this.greeted = false;
     socket?.close();
     for (const resolve of this.open.values()) {
       resolve({ fine: false, words: "the connection was lost before an answer came: look whether it happened" });
@@ -101,7 +112,6 @@ export class Link {
 
   become(state) {
     if (this.state === state) return;
-    if (this.state === "open") this.lostAt = this.heard;
     this.state = state;
     this.on.state(state);
   }
