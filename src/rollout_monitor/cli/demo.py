@@ -91,7 +91,7 @@ def demo(
     if port is not None:
         console.print(f"live dashboard: http://127.0.0.1:{port}", soft_wrap=True)
     console.print()
-    with (folder / "stack.log").open("w", encoding="utf-8") as log, _dashboard(port, folder):
+    with (folder / "stack.log").open("w", encoding="utf-8") as log, _dashboard(port, folder, console):
         reports = _play(bags, folder, live, log)
     raise typer.Exit(_verdict(console, reports, folder))
 
@@ -105,20 +105,17 @@ def _free_port() -> int | None:
 
 
 @contextmanager
-def _dashboard(port: int | None, folder: Path) -> Iterator[None]:
+def _dashboard(port: int | None, folder: Path, console: Console) -> Iterator[None]:
     """The dashboard beside the demo. Nothing waits for it, and the demo goes on where it cannot run."""
     if port is None:
         yield
         return
-    command = [
-        *_node("dashboard_node", namespace=""),
-        "-p",
-        f"port:={port}",
-        "-p",
-        f"episodes:={json.dumps([str(folder)])}",
-    ]
-    with (folder / "dashboard.log").open("w", encoding="utf-8") as log, _running(command, log):
+    command = [*_node("dashboard_node", namespace=""), "-p", f"port:={port}"]
+    command += ["-p", f"episodes:={json.dumps([str(folder)])}"]
+    with (folder / "dashboard.log").open("w", encoding="utf-8") as log, _running(command, log) as process:
         yield
+        if process.poll() is not None:
+            console.print(f"the dashboard could not run: see {folder}/dashboard.log", soft_wrap=True)
 
 
 def _play(bags: Path, folder: Path, live: bool, log: IO[str]) -> list[EpisodeReport]:

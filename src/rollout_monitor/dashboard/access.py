@@ -27,8 +27,8 @@ from rollout_monitor.errors import InputError
 
 TOKEN_BYTES = 32
 SHORTEST_TOKEN = 16
+WRONG_TOKEN_WAIT_S = 0.5
 _LARGEST_LOGIN = 2048
-_WRONG_TOKEN_WAIT_S = 0.5
 _OPEN_PATHS = ("/", "/api/session", "/api/login")
 _OPEN_FOLDER = "/page/"
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -161,7 +161,7 @@ class Access:
         """Gives the cookie for the right token; a wrong one is answered late."""
         given = await _token_in(request)
         if self.token is None or not _same(given, self.token):
-            await anyio.sleep(_WRONG_TOKEN_WAIT_S)
+            await anyio.sleep(WRONG_TOKEN_WAIT_S)
             return JSONResponse({"open": self.token is None}, status_code=403)
         response = JSONResponse({"open": True})
         response.set_cookie(self.cookie, self._session, httponly=True, samesite="strict", path="/")
