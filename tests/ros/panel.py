@@ -20,7 +20,7 @@ class Panel:
         self.process = self.start()
         self.context = browser.new_context(viewport={"width": 1280, "height": 900})
         self.page = self.context.new_page()
-        self.complaints = complaints_of(self.page)
+        self.complaints = complaints_of(self.context)
 
     @property
     def address(self) -> str:

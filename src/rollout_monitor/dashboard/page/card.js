@@ -32,15 +32,17 @@ export class Card {
     this.at(".say").addEventListener("submit", (event) => this.note(event));
     this.root.addEventListener("click", (event) => this.press(event.target.closest("button[data-do]")));
     new ResizeObserver(() => this.touch("curve")).observe(this.at(".curve"));
+    this.tables = [...this.root.querySelectorAll("details")];
+    for (const table of this.tables) {
+      table.firstElementChild.addEventListener("click", () => (this.arranged = true));
+      table.addEventListener("toggle", () => ["motion", "inputs"].forEach((part) => this.touch(part)));
+    }
   }
 
   /** Its place among the cards. */
   place(number, robots) {
     say(this.at(".key"), number <= 10 ? String(number % 10) : "");
-    if (this.crowd === undefined) {
-      this.crowd = robots > CROWD;
-      for (const one of this.root.querySelectorAll("details")) one.open = !this.crowd;
-    }
+    if (!this.arranged) this.tables.forEach((table) => (table.open = robots <= CROWD));
   }
 
   // --- what the server says --------------------------------------------------------------------------------------
@@ -74,7 +76,7 @@ export class Card {
     if (dirty.has("status") || dirty.has("report") || dirty.has("presence")) this.showControls(status);
     if (dirty.has("curve") || dirty.has("band")) this.showCurve(status);
     if (dirty.has("events")) this.showEvents(this.parts.events);
-    if (dirty.has("motion")) this.showMotion(this.parts.motion);
+    if (dirty.has("motion") && this.parts.motion) this.showMotion(this.parts.motion);
     if (dirty.has("inputs") || dirty.has("diagnostics")) this.showHealth();
     if (dirty.has("cameras")) this.showCameras(this.parts.cameras);
     if (status) this.root.dataset.stamp = status.stamp;
@@ -277,15 +279,10 @@ export class Card {
     this.at(".say").hidden = running || !last;
     const report = this.parts.report;
     const figures = report && report.episode === last ? `${report.outcome}, MP ${percent(report.mp)}` : "its report is being written";
-    say(this.at(".about"), last ? `${last}: ${figures}` : "");
-    const link = report?.episode === last ? report?.link : null;
-    if (link?.startsWith("/reports/")) {
-      const anchor = make("a", "", "open its report");
-      anchor.href = link;
-      anchor.target = "_blank";
-      anchor.rel = "noopener";
-      this.at(".about").append(" · ", anchor);
-    }
+    say(this.at(".about span"), last ? `${last}: ${figures}` : "");
+    const link = report?.episode === last && report?.link?.startsWith("/reports/") ? report.link : null;
+    this.at(".about a").hidden = !link;
+    mark(this.at(".about a"), "href", link);
     const field = this.at(".newtask");
     if (!field.value && status?.task && document.activeElement !== field) field.value = status.task;
     for (const action of Object.keys(RESET)) {

@@ -33,6 +33,8 @@ const link = new Link({
       if (news.report && !fresh) past.load();
       if (news.status || news.events) sound(card);
     }
+    // A server that was started anew has yet to find its robots.
+    if (fresh) for (const card of cards.values()) if (!(card.name in robots)) card.update({ presence: { monitor: false } });
     fresh = false;
     summarise();
   },
