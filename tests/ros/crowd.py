@@ -108,7 +108,7 @@ class Robot(Node):
         self._senders["progress"].publish(convert.progress_to_msg(estimate))
         self._senders["kinematics"].publish(convert.kinematics_to_msg(summary))
         if self._ticks % int(self._hz) == 0:
-            camera = CameraHealth(camera="front", stamp_ns=now_ns, received=9, used=9, rate_hz=self._hz)
+            camera = CameraHealth(camera="front", stamp_ns=now_ns, last_frame_ns=now_ns, rate_hz=self._hz)
             self._senders["cameras"].publish(convert.camera_to_msg(camera))
         picture = CompressedImage(format="jpeg", data=self._jpegs[self._ticks % len(self._jpegs)])
         picture.header.stamp = convert.time_to_msg(now_ns)

@@ -7,7 +7,7 @@ import socket
 from typing import Any
 
 from browsing import complaints_of
-from graph import Graph, Process
+from graph import DEADLINE_S, Graph, Process
 
 
 class Panel:
@@ -39,14 +39,14 @@ class Panel:
         self.until("the page is connected", lambda: self.page.get_attribute("body", "class") == "")
         return self.page
 
-    def until(self, what: str, check: Any, deadline_s: float = 30.0) -> Any:
+    def until(self, what: str, check: Any, deadline_s: float = DEADLINE_S) -> Any:
         """Wait for a condition, receiving messages meanwhile; a failure tells what the page says."""
         try:
             return self.graph.until(what, check, deadline_s)
         except AssertionError as error:
             raise AssertionError(f"{error}\nthe page says: {self.page.inner_text('body')}") from None
 
-    def shows(self, selector: str, words: str, deadline_s: float = 30.0) -> str:
+    def shows(self, selector: str, words: str, deadline_s: float = DEADLINE_S) -> str:
         """Wait until an element holds the words, which are a regular expression; the element's text."""
         texts: list[str] = []
 

@@ -95,7 +95,6 @@ def test_an_operator_watches_and_ends_an_attempt(graph: Graph, panel: Opened, en
     stack = Stack(graph)
     stack.start_prm(endless.curve)
     stack.start_monitor(end_wait_s=0.5)
-    stack.start_recorder()
     stack.wait_until_connected()
     board = panel(episodes=[stack.episodes])
     page = board.open()

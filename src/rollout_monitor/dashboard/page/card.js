@@ -6,7 +6,7 @@ import { ABSENT, figure, list, make, mark, percent, say, seconds } from "/page/d
 const SYMBOLS = { INFO: "i", WARN: "!", ERROR: "✕" };
 const OUTCOMES = { success: "✓", failure: "✕", undecided: "?" };
 const QUIET_S = 2; // a monitor that runs an attempt says something ten times a second
-const CROWD = 4; // with more robots the tables begin closed; their headings tell the most
+export const CROWD = 4; // with more robots cards are denser and their tables begin closed; the headings tell the most
 const RESET = { arm_reset: "arm", disarm_reset: "disarm" };
 
 const named = ({ severity, kind, subject, reason }) =>

@@ -1,7 +1,7 @@
 // The page: cards for robots, the table of past episodes, the connection, the sound and the keys.
 
 import { Alarm } from "/page/alarm.js";
-import { Card } from "/page/card.js";
+import { Card, CROWD } from "/page/card.js";
 import { say } from "/page/dom.js";
 import { Link } from "/page/link.js";
 import { Past } from "/page/past.js";
@@ -70,6 +70,7 @@ function add(name) {
   at("cards").append(card.root);
   seen.observe(card.root);
   at("nobody").hidden = true;
+  at("cards").classList.toggle("crowd", cards.size > CROWD);
   [...cards.values()].forEach((one, index) => one.place(index + 1, cards.size));
   return card;
 }
