@@ -105,15 +105,15 @@ def _free_port() -> int | None:
 
 
 @contextmanager
-def _dashboard(port: int | None, folder: Path, console: Console) -> Iterator[None]:
+def _dashboard(port: int | None, folder: Path, console: Console) -> Iterator[subprocess.Popen[str] | None]:
     """The dashboard beside the demo. Nothing waits for it, and the demo goes on where it cannot run."""
     if port is None:
-        yield
+        yield None
         return
     command = [*_node("dashboard_node", namespace=""), "-p", f"port:={port}"]
     command += ["-p", f"episodes:={json.dumps([str(folder)])}"]
     with (folder / "dashboard.log").open("w", encoding="utf-8") as log, _running(command, log) as process:
-        yield
+        yield process
         if process.poll() is not None:
             console.print(f"the dashboard could not run: see {folder}/dashboard.log", soft_wrap=True)
 
