@@ -290,7 +290,7 @@ def test_hostile_words_harm_nothing(graph: Graph, panel: Opened, tmp_path: Path)
         card = f".card[aria-label='robot /hostile_{number}']"
         start = told.replace("\r\n", "\n")[:20].split("\n")[0].strip()
         board.until(f"{start!r} as text", lambda card=card, start=start: start in page.inner_text(f"{card} .task"))
-    board.shows(".card .events", "onerror")
+    board.shows(".card .alarms", "onerror")
     assert page.evaluate("() => window.pwned") is None
     assert dialogs == []
     assert page.locator("main img, main script, main iframe").count() == 0
