@@ -24,6 +24,7 @@ from rollout_monitor.records import EpisodeState, Event, EventKind, MonitorStatu
 from rollout_monitor.store.labels import read_facts
 
 LATE_S = 1.0
+MEASURED_S = 5.0
 NS = 1_000_000_000
 MSG = "rollout_monitor_msgs/msg"
 OUTCOME = "failure"
@@ -410,7 +411,7 @@ def test_where_others_can_reach_it_the_page_asks_for_a_token(
 
 
 def test_ten_robots_at_ten_hertz_stay_fluid(graph: Graph, panel: Opened, root: Path) -> None:
-    """Judges loosely, prints what was measured: a machine that does other things must not fail it."""
+    """Judges processor time and that nothing queues up; prints times, which a machine that does other things spoils."""
     crowd = root / "tests" / "ros" / "crowd.py"
     graph.start_command("crowd", [sys.executable, str(crowd), "10", "10"])
     board = panel()
@@ -430,23 +431,33 @@ def test_ten_robots_at_ten_hertz_stay_fluid(graph: Graph, panel: Opened, root: P
           }
         }"""
     )
-    server, began_s, before_s = board.process.popen.pid, time.monotonic(), cpu_s(board.process.popen.pid)
-    board.until("five seconds of it", lambda: time.monotonic() - began_s > 5.0)
-    share = (cpu_s(server) - before_s) / (time.monotonic() - began_s)
+    inspector = page.context.new_cdp_session(page)
+    inspector.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def used_s() -> tuple[float, float]:
+        """Processor time of the server, and of the page's main thread."""
+        metrics = {one["name"]: one["value"] for one in inspector.send("Performance.getMetrics")["metrics"]}
+        return cpu_s(board.process.popen.pid), float(metrics["TaskDuration"])
+
+    began_s, before = time.monotonic(), used_s()
+    board.until("seconds of it", lambda: time.monotonic() - began_s > MEASURED_S)
+    passed_s = time.monotonic() - began_s
+    server, script = ((after - first) / passed_s for after, first in zip(used_s(), before, strict=True))
     frames, lags = (sorted(page.evaluate(f"() => window.{name}")) for name in ("frames_ms", "lags_ms"))
     seen = page.locator(".card").evaluate_all("cards => cards.filter(c => c.getBoundingClientRect().top < 1080).length")
 
-    def at(values: list[float], share: float) -> float:
-        return values[min(len(values) - 1, round(share * len(values)))]
+    def at(values: list[float], part: float) -> float:
+        return values[min(len(values) - 1, round(part * len(values)))]
 
     print(
-        f"10 robots at 10 Hz, {seen} on the screen: frame p50 {at(frames, 0.5):.0f} ms, p95 {at(frames, 0.95):.0f} ms, "
-        f"max {frames[-1]:.0f} ms; stamp to page p50 {at(lags, 0.5):.0f} ms, p95 {at(lags, 0.95):.0f} ms, "
-        f"max {lags[-1]:.0f} ms ({len(lags)} updates); server {100 * share:.0f} % of a core"
+        f"10 robots at 10 Hz, {seen} on the screen: server {100 * server:.0f} % of a core, the page's main thread "
+        f"{100 * script:.0f} %; frame p50 {at(frames, 0.5):.0f} ms, p95 {at(frames, 0.95):.0f} ms; "
+        f"stamp to page p50 {at(lags, 0.5):.0f} ms, p95 {at(lags, 0.95):.0f} ms, {len(lags)} updates"
     )
+    assert server < 0.6 and script < 0.6
+    newest = "() => Date.now() - Number(document.querySelector('.card').dataset.stamp)"
+    board.until("a status within a second: nothing queues", lambda: page.evaluate(newest) < 1000 * LATE_S)
     keep_screenshot(page, "dashboard-ten-robots")
-    assert len(lags) > 50 and at(lags, 0.95) < 1000 * LATE_S
-    assert at(frames, 0.95) < 250
     assert board.complaints == []
 
 

@@ -12,6 +12,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from rollout_monitor.bringup.stack import checked_namespace
+from rollout_monitor.dashboard.board import MOST_ROBOTS
 from rollout_monitor.dashboard.cards import LONGEST_LIST, short
 from rollout_monitor.dashboard.commands import Answer, Command
 from rollout_monitor.dashboard.dashboard import Dashboard, Options
@@ -24,7 +25,6 @@ from rollout_monitor_nodes.robot_feed import RobotFeed
 from rollout_monitor_nodes.settings import DashboardSettings
 
 LOOK_PERIOD_S = 1.0
-MOST_ROBOTS = 64
 SHOWN_AS_ALARMS = "episode"
 """The monitor's own part that repeats the active events."""
 

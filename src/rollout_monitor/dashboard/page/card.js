@@ -13,11 +13,10 @@ const named = ({ severity, kind, subject, reason }) =>
   `${SYMBOLS[severity]} ${kind}${subject ? ` ${subject}` : ""}: ${reason}`;
 
 export class Card {
-  /** `ask(command)` sends a command and resolves to {fine, words}; `changed()` says that another camera is looked at. */
-  constructor(name, ask, changed) {
+  /** `on` has ask(command), which resolves to {fine, words}; looks(): at another camera; changed(): there is to draw. */
+  constructor(name, on) {
     this.name = name;
-    this.send = ask;
-    this.changed = changed;
+    this.on = on;
     this.parts = {};
     this.points = [];
     this.dirty = new Set(["state"]);
@@ -59,10 +58,12 @@ export class Card {
     }
     if ((quiet > QUIET_S) !== (this.quiet > QUIET_S) || quiet > QUIET_S) this.dirty.add("state");
     this.quiet = quiet;
+    if (this.dirty.size) this.on.changed();
   }
 
   touch(part) {
     this.dirty.add(part);
+    this.on.changed();
   }
 
   /** Put on the page what changed; called once per frame at most. */
@@ -239,7 +240,7 @@ export class Card {
     mark(this.at(".picture"), "aria-label", camera ? `camera ${camera} of ${this.name}` : "no camera");
     say(this.at(".nopicture"), camera ? `no picture from ${camera} yet` : "no camera is known");
     this.touch("cameras");
-    this.changed();
+    this.on.looks();
   }
 
   nextCamera() {
@@ -344,7 +345,7 @@ export class Card {
 
   async ask(command) {
     this.answer({ fine: true, words: "…" });
-    const answer = await this.send({ ...command, robot: this.name });
+    const answer = await this.on.ask({ ...command, robot: this.name });
     this.answer(answer);
     return answer.fine;
   }

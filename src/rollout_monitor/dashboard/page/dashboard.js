@@ -53,6 +53,7 @@ const seen = new IntersectionObserver(
   (entries) => {
     for (const entry of entries) byRoot.get(entry.target).visible = entry.isIntersecting;
     lookAt();
+    drawSoon();
   },
   { rootMargin: "100px" },
 );
@@ -64,7 +65,7 @@ function add(name) {
     if (answer.fine && command.do === "label") past.load();
     return answer;
   };
-  const card = new Card(name, ask, lookAt);
+  const card = new Card(name, { ask, looks: lookAt, changed: drawSoon });
   cards.set(name, card);
   byRoot.set(card.root, card);
   at("cards").append(card.root);
@@ -82,11 +83,17 @@ function lookAt() {
 }
 document.addEventListener("visibilitychange", lookAt);
 
-function frame() {
-  for (const card of cards.values()) card.render();
-  requestAnimationFrame(frame);
+let drawing = false;
+
+/** Draw what changed, in the next frame; a page on which nothing changes costs nothing. */
+function drawSoon() {
+  if (drawing) return;
+  drawing = true;
+  requestAnimationFrame(() => {
+    drawing = false;
+    for (const card of cards.values()) card.render();
+  });
 }
-requestAnimationFrame(frame);
 
 setInterval(() => {
   for (const card of cards.values()) card.touch("inputs"); // ages go on although nothing comes
