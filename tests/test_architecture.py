@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "judges": {"events", "quality", "curve", "motion", "prm"},
     "store": set(),
     "report": {"store", "curve"},
+    "dashboard": {"store"},
     "sim": {"store"},
     "train": {"sim", "judges", "prm", "store", "curve", "events"},
     "bringup": {"episode", "events", "curve", "motion", "prm"},

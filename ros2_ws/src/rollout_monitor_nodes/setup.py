@@ -3,7 +3,16 @@
 from setuptools import find_packages, setup
 
 PACKAGE = "rollout_monitor_nodes"
-NODES = ("prm_node", "monitor_node", "recorder", "overlay_node", "replay_node", "sim_robot_node", "watch")
+NODES = (
+    "prm_node",
+    "monitor_node",
+    "recorder",
+    "overlay_node",
+    "replay_node",
+    "sim_robot_node",
+    "watch",
+    "dashboard_node",
+)
 
 setup(
     name=PACKAGE,

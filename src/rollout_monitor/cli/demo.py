@@ -1,4 +1,7 @@
-"""`rollout-monitor demo`: the real stack watches three recorded rollouts, played over DDS in real time."""
+"""`rollout-monitor demo`: the real stack watches three recorded rollouts, played over DDS in real time.
+
+The dashboard runs beside it. Where it cannot, the demo is the same without it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import itertools
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated
@@ -22,6 +26,7 @@ from rollout_monitor.errors import InputError, RolloutMonitorError
 from rollout_monitor.records import EpisodeReport
 
 NAMESPACE = "/ur5e"
+DASHBOARD_PORT = 8642
 CAMERAS = ("front=camera_front/color/image_raw", "wrist=camera_wrist/color/image_raw")
 _REPORT_WAIT_S = 90.0
 _STOP_WAIT_S = 20.0
@@ -67,6 +72,9 @@ def demo(
     bags: Annotated[Path, typer.Option(help="folder of the bundled recordings")] = Path("demo"),
     episodes: Annotated[Path | None, typer.Option(help="folder for the reports; default: a new one in runs/")] = None,
     live: Annotated[bool, typer.Option("--live", help="simulate the attempts instead (extra [sim])")] = False,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard/--no-dashboard", help="serve the live dashboard meanwhile")
+    ] = True,
 ) -> None:
     """Start the monitor, play a success, a recovered drop and a stall, and show what an operator sees."""
     console = Console()
@@ -78,10 +86,36 @@ def demo(
     console.print("live from the simulator" if live else "recorded, played at real time over DDS")
     for number, attempt in enumerate(ATTEMPTS, start=1):
         console.print(f"  {number}. {attempt.title} (truth: {attempt.truth})")
-    console.print(f"logs and reports: {folder}\n", soft_wrap=True)
-    with (folder / "stack.log").open("w", encoding="utf-8") as log:
+    console.print(f"logs and reports: {folder}", soft_wrap=True)
+    port = _free_port() if dashboard else None
+    if port is not None:
+        console.print(f"live dashboard: http://127.0.0.1:{port}", soft_wrap=True)
+    console.print()
+    with (folder / "stack.log").open("w", encoding="utf-8") as log, _dashboard(port, folder, console):
         reports = _play(bags, folder, live, log)
     raise typer.Exit(_verdict(console, reports, folder))
+
+
+def _free_port() -> int | None:
+    """The dashboard's own port, or another where that is taken; None, and no dashboard, where there is none at all."""
+    for port in (DASHBOARD_PORT, 0):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)) as listening:
+            return int(listening.getsockname()[1])
+    return None
+
+
+@contextmanager
+def _dashboard(port: int | None, folder: Path, console: Console) -> Iterator[subprocess.Popen[str] | None]:
+    """The dashboard beside the demo. Nothing waits for it, and the demo goes on where it cannot run."""
+    if port is None:
+        yield None
+        return
+    command = [*_node("dashboard_node", namespace=""), "-p", f"port:={port}"]
+    command += ["-p", f"episodes:={json.dumps([str(folder)])}"]
+    with (folder / "dashboard.log").open("w", encoding="utf-8") as log, _running(command, log) as process:
+        yield process
+        if process.poll() is not None:
+            console.print(f"the dashboard could not run: see {folder}/dashboard.log", soft_wrap=True)
 
 
 def _play(bags: Path, folder: Path, live: bool, log: IO[str]) -> list[EpisodeReport]:
@@ -126,8 +160,9 @@ def _simulated() -> list[tuple[list[str], Sequence[Attempt]]]:
     ]
 
 
-def _node(name: str) -> list[str]:
-    return [sys.executable, "-m", f"rollout_monitor_nodes.{name}", "--ros-args", "-r", f"__ns:={NAMESPACE}"]
+def _node(name: str, namespace: str = NAMESPACE) -> list[str]:
+    command = [sys.executable, "-m", f"rollout_monitor_nodes.{name}", "--ros-args"]
+    return [*command, "-r", f"__ns:={namespace}"] if namespace else command
 
 
 @contextmanager

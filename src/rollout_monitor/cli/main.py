@@ -19,6 +19,7 @@ COMMANDS = (
     "demo",
     "up",
     "replay",
+    "dashboard",
     "doctor",
     "evaluate",
     "score",

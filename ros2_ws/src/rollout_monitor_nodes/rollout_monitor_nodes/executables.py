@@ -48,3 +48,8 @@ def sim_robot_node() -> None:
 def watch() -> None:
     """Run watch."""
     _enter("watch")
+
+
+def dashboard_node() -> None:
+    """Run dashboard_node."""
+    _enter("dashboard_node")

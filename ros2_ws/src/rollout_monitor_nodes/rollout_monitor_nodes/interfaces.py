@@ -6,7 +6,7 @@ needed to read this.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rollout_monitor.events.settings import Settings
 from rollout_monitor_nodes import settings
@@ -212,4 +212,27 @@ WATCH = NodeInterface(
     notes=("Without a terminal (in a log) it prints a line every `line_every_s` instead of one that moves.",),
 )
 
-NODES = (PRM_NODE, MONITOR_NODE, RECORDER, OVERLAY_NODE, REPLAY_NODE, SIM_ROBOT_NODE, WATCH)
+DASHBOARD_NODE = NodeInterface(
+    name="dashboard_node",
+    managed=False,
+    about="Serves the live dashboard to browsers: a card per robot that is heard, whatever its namespace.",
+    settings=settings.DashboardSettings,
+    subscribes=(
+        replace(STATUS, name="NAMESPACE/rollout/status"),
+        replace(EVENTS, name="NAMESPACE/rollout/events"),
+        replace(REPORTS, name="NAMESPACE/rollout/reports"),
+        replace(PROGRESS, name="NAMESPACE/rollout/progress", qos="SENSOR"),
+        replace(KINEMATICS, name="NAMESPACE/rollout/kinematics", qos="SENSOR"),
+        replace(CAMERAS, name="NAMESPACE/rollout/cameras", qos="SENSOR"),
+        Topic("camera_topics[i] of prm_node", IMAGE, "ADAPT", "while some page shows the camera"),
+        Topic("camera_topics[i]/compressed", COMPRESSED, "ADAPT", "the same, compressed"),
+        DIAGNOSTICS,
+    ),
+    notes=(
+        "Each robot is found by its `rollout/status`; which cameras it has is asked of its `prm_node`. Buttons call "
+        "the services of its `monitor_node`, and `rollout/arm_reset` and `rollout/disarm_reset` where they are served.",
+        "What pages may do and who may open them: [docs/dashboard.md](../dashboard.md).",
+    ),
+)
+
+NODES = (PRM_NODE, MONITOR_NODE, RECORDER, OVERLAY_NODE, REPLAY_NODE, SIM_ROBOT_NODE, WATCH, DASHBOARD_NODE)

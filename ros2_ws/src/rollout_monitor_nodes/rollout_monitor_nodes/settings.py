@@ -245,3 +245,26 @@ class WatchSettings(Settings):
     line_every_s: float = Field(
         default=1.0, gt=0.0, le=600.0, description="without a terminal: a line every so often of stream time, s"
     )
+
+
+class DashboardSettings(Settings):
+    """dashboard_node."""
+
+    host: str = Field(
+        default="127.0.0.1", min_length=1, description="address to bind to; one that others can reach brings a token"
+    )
+    port: int = Field(default=8642, ge=0, le=65535, description="port; 0: any that is free")
+    names: tuple[str, ...] = Field(
+        default=(), description="host names that it is reached under, besides addresses and localhost"
+    )
+    token_file: str = Field(
+        default="",
+        description="file of the token, readable by its owner alone; empty: none where host is this machine alone, "
+        "else a random one in a file of its own, which is named",
+    )
+    episodes: tuple[str, ...] = Field(
+        default=("episodes",), max_length=16, description="folders of reports: past episodes, and bands behind curves"
+    )
+    namespaces: tuple[str, ...] = Field(
+        default=(), description="robots to show, by namespace; empty: every robot that is heard"
+    )
