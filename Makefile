@@ -2,12 +2,12 @@
 #
 #   PYTHON=python3.12   interpreter to build the environment from (3.10 to 3.13)
 #   DISTRO=kilted       ROS 2 wheels to use (jazzy is the default); a sourced installation is used as it is
-#   TAKES=1450          training takes of `make train-embedded`
+#   TAKES=1770          training takes of `make train-embedded`
 
 PYTHON ?= python3
 DISTRO ?=
 ARGS ?=
-TAKES ?= 1450
+TAKES ?= 1770
 
 SHELL := /bin/bash
 RUN := DISTRO=$(DISTRO) scripts/ros_run

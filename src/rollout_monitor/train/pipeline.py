@@ -56,10 +56,10 @@ class Recipe:
         backbone: the frozen network, see `rollout_monitor.train.backbone.load_middle`.
     """
 
-    takes: int = 1450
+    takes: int = 1770
     moments: int = PER_TAKE
-    fresh: int = 610
-    glance: FitSettings = field(default_factory=lambda: FitSettings(GLANCE, 7000, 96, 1, 2e-3))
+    fresh: int = 0
+    glance: FitSettings = field(default_factory=lambda: FitSettings(GLANCE, 14000, 96, 1, 2e-3))
     memory: FitSettings = field(default_factory=lambda: FitSettings(MEMORY, 2500, 48, 44, 1.5e-3))
     mix: Mix = field(default_factory=Mix)
     seed: int = 0
