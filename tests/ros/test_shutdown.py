@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -50,6 +51,18 @@ class Up:
         lines = [line for line in self.process.text.splitlines() if f"| {node} started (pid " in line]
         return int(lines[-1].split("(pid ")[1].rstrip(")"))
 
+    def alone(self, node: str) -> bool:
+        """All other nodes have ended."""
+        started = re.findall(r"\| (\S+) started \(pid ", self.process.text)
+        return not any(is_alive(self.pid(other)) for other in set(started) - {node})
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
 
 def until_estimates(stack: Stack, count: int = 5) -> None:
     stack.graph.until("estimates", lambda: stack.statuses.messages and stack.statuses.messages[-1].estimates >= count)
@@ -93,7 +106,7 @@ def test_a_deaf_node_is_killed_in_the_end_and_what_it_had_written_is_kept(graph:
     os.kill(recorder, signal.SIGSTOP)
     for expected in ("stopping (SIGINT)", "recorder still running: SIGTERM", "recorder still running: SIGKILL"):
         if "SIGTERM" in expected:
-            graph.until("the others' end", lambda: is_reported(up.stack))
+            graph.until("the others' end", lambda: is_reported(up.stack) and up.alone("recorder"))
         up.process.signal(signal.SIGINT)
         up.process.said(expected)
     assert up.process.wait() == 1
