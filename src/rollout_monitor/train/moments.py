@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +30,7 @@ from rollout_monitor.sim.tabletop.world import VIEWS
 from rollout_monitor.train.examples import Example, grid_steps, joint_features, points_of
 from rollout_monitor.train.glances import Asked
 from rollout_monitor.train.labels import TaskLabels, labels_of, place_of
-from rollout_monitor.train.preparing import cache_folder, open_backbone
+from rollout_monitor.train.preparing import Task, cache_folder, each_of, open_backbone
 
 PER_TAKE = 45
 SPOILT_SHARE = 0.5
@@ -109,18 +108,11 @@ def cache_moments(
     cache = cache_folder(work, backbone).with_name(f"moments-{cache_folder(work, backbone).name.split('-')[1]}")
     tasks = [(data / TAKES / row.id, cache / row.id, backbone, count) for row in rows]
     tasks = [task for task in tasks if not (task[1] / FEATURES).is_file()]
-    if jobs == 1:
-        for number, task in enumerate(tasks, start=1):
-            _cache_one(task)
-            report(number)
-        return cache
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
-        for number, _ in enumerate(pool.map(_cache_one, tasks), start=1):
-            report(number)
+    each_of(_cache_one, tasks, jobs, report)
     return cache
 
 
-def _cache_one(task: tuple[Path, Path, Path, int]) -> None:
+def _cache_one(task: Task) -> None:
     folder, cache, backbone, count = task
     make_moments(folder, cache, open_backbone(os.fspath(backbone)), count)
 

@@ -30,6 +30,9 @@ EMBEDDED = "efficientnet-lite0"
 RATE_HZ = 5.0
 """Frames per second that the model is trained with and asked at."""
 
+Task = tuple[Path, Path, Path, int]
+"""A take's folder, its cache, the backbone, and how many looks or moments."""
+
 PROJECTION_TAKES = 120
 PICTURES_PER_TAKE = 6
 TOLERANCE = 1e-4
@@ -107,18 +110,23 @@ def cache_features(
     """Make the features of takes that have none yet; returns their folder, one folder per take in it."""
     cache = cache_folder(work, backbone)
     tasks = [(data / TAKES / row.id, cache / row.id, backbone, looks) for row in rows]
-    if jobs == 1:
-        for number, task in enumerate(tasks, start=1):
-            _cache_one(task)
-            report(number)
-        return cache
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
-        for number, _ in enumerate(pool.map(_cache_one, tasks), start=1):
-            report(number)
+    each_of(_cache_one, tasks, jobs, report)
     return cache
 
 
-def _cache_one(task: tuple[Path, Path, Path, int]) -> None:
+def each_of(work_on: Callable[[Task], None], tasks: Sequence[Task], jobs: int, report: Callable[[int], None]) -> None:
+    """Work on every task, in this process or in several; ``report`` hears how many are done."""
+    if jobs == 1:
+        for number, task in enumerate(tasks, start=1):
+            work_on(task)
+            report(number)
+        return
+    with ProcessPoolExecutor(max_workers=jobs) as pool:
+        for number, _ in enumerate(pool.map(work_on, tasks), start=1):
+            report(number)
+
+
+def _cache_one(task: Task) -> None:
     folder, cache, backbone, looks = task
     cache_take(folder, cache, open_backbone(os.fspath(backbone)), looks)
 
