@@ -14,6 +14,11 @@ from rollout_monitor.records import Label, Record
 _HASHTAG = re.compile(r"(?<!\S)#([\w:.+-]{1,60})")
 
 
+def tags_of(note: str) -> list[str]:
+    """Each ``#word`` of a note, without the mark."""
+    return _HASHTAG.findall(note)
+
+
 class LabelFact(Record):
     """One thing somebody said about one stored episode."""
 
@@ -26,7 +31,7 @@ class LabelFact(Record):
     @property
     def tags(self) -> list[str]:
         """The tags in the note: each ``#word``, without the mark."""
-        return _HASHTAG.findall(self.note)
+        return tags_of(self.note)
 
 
 def append_fact(path: Path, fact: LabelFact) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from rollout_monitor.errors import InputError
+from rollout_monitor.store.labels import tags_of
 
 Where = Literal["sim", "real"]
 
@@ -28,7 +29,6 @@ TAGS_FILE = "tags.csv"
 COLUMNS = ("episode", "policy", "task", "where", "tags")
 _WHERE: dict[str, Where] = {"sim": "sim", "simulation": "sim", "simulated": "sim", "real": "real"}
 _SIMULATED = re.compile(r"(?<![a-z])(sim|simulated|simulation|simulator)(?![a-z])", re.IGNORECASE)
-_HASHTAG = re.compile(r"(?<!\S)#([\w:.+-]{1,60})")
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _said(row: dict[str, str], place: str, line: int) -> Said:
 
 def hashtags(notes: Iterable[str]) -> tuple[str, ...]:
     """Every ``#word`` in notes, in their order."""
-    return tuple(tag for note in notes for tag in _HASHTAG.findall(note))
+    return tuple(tag for note in notes for tag in tags_of(note))
 
 
 def says_where(tag: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rollout_monitor.sim.tabletop.catalogue import CUBES, NOUNS
+from rollout_monitor.sim.tabletop.scene import PALETTE
 
 UNKNOWN = "gizmo"
 """Stands for any word that the vocabulary does not have; it must never be part of it."""
@@ -27,10 +28,7 @@ COLOURS: dict[str, tuple[float, float, float]] = {
     "black": (0.08, 0.08, 0.08),
     "gray": (0.50, 0.50, 0.52),
     "brown": (0.42, 0.26, 0.14),
-    "red": (0.85, 0.10, 0.08),
-    "green": (0.10, 0.62, 0.15),
-    "blue": (0.10, 0.25, 0.85),
-    "yellow": (0.92, 0.80, 0.10),
+    **{name: PALETTE[name] for name in CUBES},
 }
 SHAPES: dict[str, tuple[str, tuple[float, float, float]]] = {
     "ball": ("sphere", (1.1, 1.1, 1.1)),
